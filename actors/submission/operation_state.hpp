@@ -136,6 +136,8 @@ struct operation_state : operation_request, phase_word {
   /// `reason`. All members reach the same result (shm_fast_path::give_up). Returns false while a thread moves its
   /// bytes; the caller then tries again.
   bool end_on_fast_path(const error& reason);
+  /// Whether it still has to be moved or to wait: it is queued, or on the fast path in a round that is not complete.
+  bool pending() const;
   /// The part of its round that it waits for; empty if it does not wait on the fast path.
   std::optional<round_need> awaited() const;
 

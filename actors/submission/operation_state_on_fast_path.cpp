@@ -71,6 +71,12 @@ std::optional<round_need> operation_state::awaited() const {
   return collective ? collective->need() : round_need{};
 }
 
+bool operation_state::pending() const {
+  const auto current = now();
+  return current == phase::queued ||
+         (is_on_fast_path(current) && !taken_slot->fast_path().is_complete(taken_slot->cell(), round));
+}
+
 bool operation_state::can_move() const {
   return now() == phase::on_fast_path && collective &&
          taken_slot->fast_path().ready(taken_slot->cell(), round, collective->need());

@@ -377,12 +377,9 @@ submission_queue::attempt submission_queue::pending_names(std::vector<std::strin
   std::unique_lock guard(mutex_, std::try_to_lock);
   if (!guard.owns_lock())
     return attempt::busy;
-  for (const auto& [name, entry] : table_) {
-    if (!entry.last || name == set_change_name)
-      continue;
-    if (const auto current = entry.last->now(); current == phase::queued || is_on_fast_path(current))
+  for (const auto& [name, entry] : table_)
+    if (entry.last && name != set_change_name && entry.last->pending())
       names.push_back(name);
-  }
   return attempt::done;
 }
 

@@ -264,6 +264,22 @@ TEST_CASE("a callback may submit while names of operations in flight are asked f
   CHECK(names == std::vector<std::string>{"t"});
 }
 
+TEST_CASE("an operation that is complete counts as no pending one while its caller moves the last bytes",
+          "[submission_queue]") {
+  queue_of_member member;
+  member.move_to_fast_path(completion_mode::any, 2);
+  const auto moved = member.submit(completion_mode::any);
+  REQUIRE(moved->advance(phase::on_fast_path, phase::moving));
+  const auto pending = [&] {
+    std::vector<std::string> names;
+    CHECK(member.queue->pending_names(names) == submission_queue::attempt::done);
+    return names;
+  };
+  CHECK(pending() == std::vector<std::string>{"t"});
+  moved->taken_slot->fast_path().complete(moved->taken_slot->cell(), 0); // by the other member
+  CHECK(pending().empty());
+}
+
 TEST_CASE("a callback may call the queue while the name of its operation is submitted again",
           "[submission_queue]") {
   queue_of_member member;

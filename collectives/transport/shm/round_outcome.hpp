@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 
 #include "collectives/transport/wait/lock_free.hpp"
 #include "collectives/transport/wait/word_mix.hpp"
@@ -31,19 +32,17 @@ public:
     const std::uint64_t proposed = word_of(id, round, proposal);
     std::uint64_t observed = word_.load(std::memory_order_acquire);
     for (;;) {
-      if (id_of(observed) == id) {
-        const std::uint64_t ahead = ((observed >> outcome_bits) - round) & round_mask;
-        if (ahead == 0 && outcome_of(observed) != 0)
-          return static_cast<round_outcome>(outcome_of(observed));
-        // The word already belongs to a later round of this id. No round of an id follows one that was
-        // given up, so this round was complete.
-        if (ahead != 0 && ahead <= round_mask / 2)
-          return round_outcome::complete;
-      }
+      if (const auto decided = read(observed, id, round))
+        return *decided;
       if (word_.compare_exchange_weak(observed, proposed, std::memory_order_release,
                                       std::memory_order_acquire))
         return proposal;
     }
+  }
+
+  /// The decision so far (acquire).
+  std::optional<round_outcome> decided(std::uint32_t id, std::uint64_t round) const {
+    return read(word_.load(std::memory_order_acquire), id, round);
   }
 
 private:
@@ -60,6 +59,17 @@ private:
   }
   static constexpr std::uint32_t id_of(std::uint64_t word) {
     return static_cast<std::uint32_t>(word >> 32) ^ mix_word(static_cast<std::uint32_t>(word));
+  }
+  static constexpr std::optional<round_outcome> read(std::uint64_t observed, std::uint32_t id,
+                                                     std::uint64_t round) {
+    if (id_of(observed) != id)
+      return std::nullopt;
+    const std::uint64_t ahead = ((observed >> outcome_bits) - round) & round_mask;
+    if (ahead == 0 && outcome_of(observed) != 0)
+      return static_cast<round_outcome>(outcome_of(observed));
+    // If the word already belongs to a later round of this id: no round of an id follows one that was given up, so
+    // this round was complete.
+    return ahead != 0 && ahead <= round_mask / 2 ? std::optional(round_outcome::complete) : std::nullopt;
   }
   static constexpr std::uint64_t outcome_of(std::uint64_t word) { return word & 3; }
 

@@ -88,7 +88,10 @@ TEST_CASE("two members reach the same outcome of a round for every interleaving 
 
 TEST_CASE("each round of a half has its own outcome, and an earlier round's outcome stays") {
   round_decision half;
+  CHECK_FALSE(half.decided(7, 0));
   CHECK(half.decide(7, 0, round_outcome::complete) == round_outcome::complete);
+  CHECK(half.decided(7, 0) == round_outcome::complete);
+  CHECK_FALSE(half.decided(7, 2));
   CHECK(half.decide(7, 0, round_outcome::given_up) == round_outcome::complete);
   CHECK(half.decide(7, 2, round_outcome::complete) == round_outcome::complete);
   // A thread that was interrupted in round 0 goes on after round 2 was decided.

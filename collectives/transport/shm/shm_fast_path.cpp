@@ -235,6 +235,10 @@ round_outcome shm_fast_path::complete(const fast_path_cell& cell, std::uint64_t 
   return decision_of(cell, round).decide(cell.id_, round, round_outcome::complete);
 }
 
+bool shm_fast_path::is_complete(const fast_path_cell& cell, std::uint64_t round) const {
+  return decision_of(cell, round).decided(cell.id_, round) == round_outcome::complete;
+}
+
 // If this call prevents begin_output() from succeeding, no member will write outputs, and the second
 // decision is not needed.
 round_outcome shm_fast_path::give_up(const fast_path_cell& cell, std::uint64_t round) {
