@@ -1,7 +1,6 @@
 #include "actors/process_set/announced_operations.hpp"
 
 #include <algorithm>
-#include <cassert>
 #include <utility>
 
 namespace farandole {
@@ -63,12 +62,7 @@ operation_state_ptr announced_operations::take_join() {
 
 operation_state_ptr announced_operations::claim(std::uint32_t id, const std::string& name) {
   auto found = id != 0 ? take(id) : take(name);
-  if (found) {
-    const auto claimed = found->advance(phase::queued, phase::claimed);
-    assert(claimed && "requests in the table are queued");
-    static_cast<void>(claimed);
-  }
-  return found;
+  return found && found->advance(phase::queued, phase::claimed) ? found : operation_state_ptr{};
 }
 
 void announced_operations::settle_all(const error& reason) {

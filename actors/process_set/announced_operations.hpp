@@ -31,7 +31,8 @@ public:
   operation_state_ptr take_join();
 
   /// Removes the operation that a schedule names, by its id or, while that is 0, by its name, and claims it:
-  /// from here on only its runner may settle it. Null if there is none.
+  /// from here on only its runner may settle it. Null if there is none, or if the member has failed it because another
+  /// of its actors has failed.
   operation_state_ptr claim(std::uint32_t id, const std::string& name);
 
   /// Fails all operations with `reason` and empties the table.

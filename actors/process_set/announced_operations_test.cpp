@@ -62,6 +62,15 @@ TEST_CASE("a claimed operation leaves the table, and only its runner settles it"
   CHECK_FALSE(table.take_join());
 }
 
+TEST_CASE("an operation that has been settled meanwhile leaves the table, and cannot be claimed") {
+  announced_operations table;
+  const auto operation = named("a");
+  table.add(operation);
+  REQUIRE(operation->claim_and_settle(phase::queued, {error_kind::unknown, "the set has failed"}));
+  CHECK_FALSE(table.claim(0, "a"));
+  CHECK(table.empty());
+}
+
 TEST_CASE("at the end of a generation all operations fail with its reason") {
   announced_operations table;
   const auto by_name = named("a");

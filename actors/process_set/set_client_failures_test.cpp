@@ -55,3 +55,17 @@ TEST_CASE("an operation that fails on the fast path of one member ends the set, 
   CHECK_FALSE(table.queue().report_broken({error_kind::unknown, "b: no memory"}));
   CHECK(reasons.size() == 1);
 }
+
+TEST_CASE("a schedule that names an operation which has failed meanwhile breaks the generation") {
+  set_client_bench table(testing::second_of_two());
+  const auto operation = table.submit("a", set_client_bench::scalar());
+  schedule plan;
+  plan.assignments = {{7, "a", -1, 0, set_client_bench::scalar()}};
+  table.hear(plan);
+  CHECK(table.queue().fail({error_kind::unknown, "an actor failed"}) == submission_queue::attempt::done);
+  plan = {};
+  set_client_bench::moving(plan, {7});
+  table.hear(plan);
+  CHECK(table.broken.size() == 1);
+  CHECK(operation->problem.text == "an actor failed");
+}
