@@ -306,19 +306,21 @@ void member_state::down(const caf::down_msg& down_message) {
       broke("the message router of this member ended: " + to_string(down_message.reason));
     return;
   }
-  const auto present =
-      (tree_ && down_message.source == tree_.address()) || (sets_ && down_message.source == sets_.address());
-  if (!present)
+  const bool sets_failed = sets_ && down_message.source == sets_.address();
+  if (!sets_failed && !(tree_ && down_message.source == tree_.address()))
     return;
+  if (sets_failed)
+    sets_ = nullptr;
   failure_ = {error_kind::unknown, "an actor of this member failed: " + to_string(down_message.reason)};
   broke(failure_.text);
   fail_operations();
 }
 
-// The actors that would settle the operations in flight are gone.
+// The actors that would settle the operations in flight are gone, or end. While their manager runs, it ends the process
+// sets.
 void member_state::fail_operations() {
   const auto global = setup_.shared->global->fail(failure_);
-  const auto others = setup_.shared->sets.fail(failure_);
+  const auto others = sets_ ? submission_queue::attempt::done : setup_.shared->sets.fail(failure_);
   if (global == submission_queue::attempt::busy || others == submission_queue::attempt::busy)
     return self->delayed_send(self, retry_interval, retry_atom::value);
   failure_ = {};

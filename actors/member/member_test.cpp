@@ -4,6 +4,7 @@
 
 #include "actors/interfaces/member_watcher.hpp"
 #include "actors/process_set/set_tree.hpp"
+#include "actors/submission/operation_state_testing.hpp"
 #include "tests/world/simulation.hpp"
 
 using namespace farandole;
@@ -52,15 +53,38 @@ TEST_CASE("if the process-set manager fails, the operations of all process sets 
   caf::anon_send(sets, sets_changed{{{1, 1, false, {0}}}, {}});
   REQUIRE(world.run_until_quiet());
   const auto queue = shared->sets.find(1)->queue;
-  const auto pending = queue->submit(scalar("a"));
-  REQUIRE(pending);
-  REQUIRE(world.run_until_quiet());
-  CHECK_FALSE((*pending)->settled());
+  std::vector<operation_state_ptr> pending;
+  const auto submit = [&](const submission& request) {
+    const auto operation = queue->submit(request);
+    REQUIRE(operation);
+    pending.push_back(*operation);
+    REQUIRE(world.run_until_quiet());
+  };
+  for (const auto* const name : {"a", "b", "c"})
+    submit(scalar(name));
+  CHECK(pending[1]->now() == phase::claimed);
+  CHECK(pending[2]->now() == phase::queued); // two bundles are in progress
+  const pair_of_members both({operation::allreduce, 1, true});
+  operation_state known;
+  known.name = "d";
+  known.signature.shape = {2};
+  queue->learn(1, known, both.slots[0]);
+  auto moved = scalar("d");
+  std::vector<float> tensor(2);
+  moved.signature.shape = {2};
+  moved.input = reinterpret_cast<const std::byte*>(tensor.data());
+  moved.output = reinterpret_cast<std::byte*>(tensor.data());
+  submit(moved);
+  REQUIRE(pending[3]->advance(phase::on_fast_path, phase::moving));
 
   caf::anon_send_exit(sets, caf::exit_reason::kill); // as after an exception
-  REQUIRE(world.run_for(std::chrono::seconds(10)));
-  CHECK((*pending)->settled());
-  const auto later = queue->submit(scalar("b"));
+  REQUIRE(world.run_for(std::chrono::seconds(1)));
+  CHECK_FALSE(pending[3]->settled());
+  REQUIRE(pending[3]->advance(phase::moving, phase::on_fast_path));
+  REQUIRE(world.run_for(std::chrono::seconds(1)));
+  for (const auto& operation : pending)
+    CHECK(operation->settled());
+  const auto later = queue->submit(scalar("e"));
   REQUIRE_FALSE(later);
   CHECK_THAT(later.error().text, Catch::Contains("an actor of this member failed"));
 
