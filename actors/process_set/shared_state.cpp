@@ -115,6 +115,9 @@ submission_queue::attempt set_table::fail(const error& reason) {
   {
     std::lock_guard lock(guard_);
     all = built_;
+    for (const auto& [id, set] : open_)
+      if (set->epoch.epochs)
+        set->epoch.epochs->over(reason);
   }
   auto result = submission_queue::attempt::done;
   for (const auto& set : all)
