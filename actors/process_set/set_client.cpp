@@ -63,7 +63,7 @@ void set_client_state::drain_queue() {
                    [&](withdrawal_request& request) { batch.withdraw.push_back(std::move(request.name)); },
                    [&](watch_request& request) { watch(std::move(request)); },
                    [&](round_broken& broken) {
-                     if (!end_reason_)
+                     if (!end_reason_ && !departed_ && setup_.broke)
                        setup_.broke(std::move(broken.reason));
                    },
                },

@@ -1,6 +1,9 @@
 // A set client whose leader fails operations.
 #include <catch2/catch.hpp>
 
+#include <future>
+#include <thread>
+
 #include "actors/process_set/set_client_testing.hpp"
 
 using namespace farandole;
@@ -54,6 +57,34 @@ TEST_CASE("an operation that fails on the fast path of one member ends the set, 
   table.tell(generation_over{{error_kind::disconnected, "over"}});
   CHECK_FALSE(table.queue().report_broken({error_kind::unknown, "b: no memory"}));
   CHECK(reasons.size() == 1);
+}
+
+TEST_CASE("no failure on the fast path ends a set that a departure is about to end") {
+  auto setup = testing::second_of_two();
+  bool broke = false;
+  setup.broke = [&](const error&) { broke = true; };
+  set_client_bench table(std::move(setup));
+  std::promise<void> locked, departed;
+  table.locked = [&] {
+    locked.set_value();
+    departed.get_future().wait();
+  };
+  std::thread caller([&] {
+    CHECK(table.queue().submit({"a", set_client_bench::scalar(), nullptr, nullptr, 0, {}}));
+  });
+  locked.get_future().wait();
+  schedule plan;
+  plan.end = true;
+  plan.departed = departed_member{0, {}};
+  table.hear(plan);
+  departed.set_value();
+  caller.join();
+  table.locked = nullptr;
+  CHECK(table.queue().report_broken({error_kind::unknown, "b: no memory"}));
+  table.world().run_until_quiet();
+  CHECK_FALSE(broke);
+  table.world().run_for(std::chrono::milliseconds(1));
+  CHECK(table.queue().has_ended());
 }
 
 TEST_CASE("a schedule that names an operation which has failed meanwhile breaks the generation") {

@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -46,9 +47,12 @@ public:
       return {[this](const operations_held_up& late) { held_up_by.push_back(late.by.rank); },
               [this](const generation_broken& problem) { broken.push_back(problem.reason); }};
     });
-    queue_ = std::make_shared<farandole::submission_queue>(
-        static_cast<std::int32_t>(setup.self.set), 2, 65536,
-        [this] { caf::anon_send(client_, doorbell_atom::value); });
+    queue_ = std::make_shared<farandole::submission_queue>(static_cast<std::int32_t>(setup.self.set), 2,
+                                                           65536, [this] {
+                                                             if (locked)
+                                                               locked();
+                                                             caf::anon_send(client_, doorbell_atom::value);
+                                                           });
     setup.queue = queue_;
     setup.router = caf::actor_cast<envelope_actor>(router_);
     setup.connector = caf::actor_cast<path_connector_actor>(lane_);
@@ -101,6 +105,7 @@ public:
   std::vector<requests> sent;
   std::vector<std::int32_t> held_up_by; ///< ranks that were reported to the member
   std::vector<std::string> broken;      ///< why the generation was given up
+  std::function<void()> locked;         ///< called while a submission holds the lock of the queue
 
 private:
   simulation world_;
