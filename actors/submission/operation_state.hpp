@@ -179,8 +179,9 @@ private:
   bool settle_shown();
   bool go_on();
   /// This member alone has failed, so the others may wait for it: the event loop ends the process set, and with it this
-  /// operation. Does nothing if the operation is not in phase `from`.
-  void break_round(phase from, const std::string& reason);
+  /// operation. For the thread that has made its phase `moving`.
+  void break_round(const std::string& reason);
+  void stop_moving(phase next);
   /// Settles an operation on the fast path, which the caller has claimed.
   void end_round(error reason);
   void record_round() const;

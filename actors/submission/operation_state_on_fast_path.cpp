@@ -89,8 +89,8 @@ bool operation_state::try_settle(runner runner) {
   // This member has published, but another process has overwritten its cell: fails at once, instead of waiting for
   // the other members forever.
   if (runner == runner::caller && current == phase::on_fast_path && now() == current &&
-      taken_slot->fast_path().damaged(taken_slot->cell(), round))
-    break_round(current, "this member's part of shared memory was overwritten by another process");
+      taken_slot->fast_path().damaged(taken_slot->cell(), round) && advance(current, phase::moving))
+    break_round("this member's part of shared memory was overwritten by another process");
   return settled();
 }
 
@@ -103,14 +103,21 @@ bool operation_state::settle_on_fast_path(runner runner) {
 }
 
 // Without a set that can be ended, the operation ends at once.
-void operation_state::break_round(phase from, const std::string& reason) {
-  taken_slot->fast_path().give_up(taken_slot->cell(), round);
-  if (!advance(from, phase::stranded))
-    return;
+void operation_state::break_round(const std::string& reason) {
   error problem{error_kind::unknown, printable_name(name) + ": " + reason};
   const auto submissions = queue.lock();
-  if (!(submissions && submissions->report_broken(problem)) && advance(phase::stranded, phase::claimed))
+  const bool told = submissions && submissions->report_broken(problem);
+  taken_slot->fast_path().give_up(taken_slot->cell(), round);
+  stop_moving(told ? phase::stranded : phase::claimed);
+  if (!told)
     end_round(std::move(problem));
+}
+
+// The thread that moves the bytes is alone with the operation.
+void operation_state::stop_moving(phase next) {
+  const auto moved_on = advance(phase::moving, next);
+  assert(moved_on);
+  static_cast<void>(moved_on);
 }
 
 // If all members have published but another member gave the round up before, the operation failed there and must not
@@ -146,7 +153,7 @@ bool operation_state::go_on() {
   const auto state = advance_collective();
   taken_slot->record_move_time(std::chrono::steady_clock::now() - begun);
   if (state == caller_collective::state::failed) {
-    break_round(phase::moving, collective->problem().text);
+    break_round(collective->problem().text);
     return settled();
   }
   auto next = phase::claimed;
@@ -154,9 +161,7 @@ bool operation_state::go_on() {
     next = phase::on_fast_path;
   else if (state == caller_collective::state::given_up)
     next = phase::stranded;
-  const auto moved_on = advance(phase::moving, next);
-  assert(moved_on && "the thread that moves is alone with it");
-  static_cast<void>(moved_on);
+  stop_moving(next);
   if (next != phase::claimed)
     return settled();
   end_round({});

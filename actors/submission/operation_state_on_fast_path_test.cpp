@@ -1,3 +1,5 @@
+#include <cstring>
+
 #include "actors/submission/operation_state_testing.hpp"
 #include "actors/submission/submission_queue.hpp"
 #include "collectives/transport/shm/interleavings_testing.hpp"
@@ -237,7 +239,9 @@ TEST_CASE("an operation that fails on one member ends with its set, which ends f
   auto both = writers();
   publish_invalid_block(both);
   auto& operation = *both.operations[0];
-  const auto queue = std::make_shared<submission_queue>(0, 2, 64, [] {});
+  const auto queue = std::make_shared<submission_queue>(0, 2, 64, [&] {
+    CHECK_FALSE(operation.end_on_fast_path(over)); // nor can another thread end it while it is reported
+  });
   operation.queue = queue;
   SECTION("that goes on") {
     CHECK_FALSE(operation.try_settle());
@@ -254,6 +258,23 @@ TEST_CASE("an operation that fails on one member ends with its set, which ends f
     CHECK_THAT(operation.problem.text, Catch::StartsWith("t: local member 1"));
     CHECK(queue->take_queue().empty());
   }
+}
+
+TEST_CASE("an operation whose cell was overwritten ends with its set, but not while a thread moves its bytes",
+          "[operation_state]") {
+  pair_of_members both({operation::allreduce, 5});
+  both.publish(0);
+  auto& operation = *both.operations[0];
+  const auto queue = std::make_shared<submission_queue>(0, 2, 64, [] {});
+  operation.queue = queue;
+  std::memset(both.segments[0]->fast_path(0).data(), 1, sizeof(std::uint64_t));
+  REQUIRE(operation.advance(phase::on_fast_path, phase::moving));
+  CHECK_FALSE(operation.try_settle());
+  CHECK(queue->take_queue().empty());
+  REQUIRE(operation.advance(phase::moving, phase::on_fast_path));
+  CHECK_FALSE(operation.try_settle());
+  CHECK(operation.now() == phase::stranded);
+  CHECK(queue->take_queue().size() == 1);
 }
 
 TEST_CASE("an invalid block fails the member that would write there, and the round for all members",

@@ -6,7 +6,7 @@
 //     ──(all cells are published, and a framework thread claims it)──▶ claimed ──▶ settled
 //     ──(a thread continues the collective that callers run)──▶ moving
 //        ──(it would have to wait)──▶ on_fast_path
-//        ──(it is done)──▶ claimed
+//        ──(it is done, or has failed and no set is left to end for it)──▶ claimed
 //     ──(this member or another one gives the round up, so it goes to the leader)──▶ queued
 //   on_fast_path, moving ──(a member has given the round up, or failed; the notice is on the way)──▶ stranded
 //   stranded ──▶ queued, when it goes to the leader; ──▶ claimed, when the generation ends
