@@ -173,6 +173,7 @@ private:
   void settle(error reason, std::uint64_t recorded_round);
   void drop_memory();
   caller_tensor tensor() const;
+  std::optional<round_outcome> outcome_of_round() const;
   error collect_cells();
   caller_collective::state advance_collective();
   bool settle_on_fast_path(runner runner);

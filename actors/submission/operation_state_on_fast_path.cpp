@@ -74,7 +74,11 @@ std::optional<round_need> operation_state::awaited() const {
 bool operation_state::pending() const {
   const auto current = now();
   return current == phase::queued ||
-         (is_on_fast_path(current) && !taken_slot->fast_path().is_complete(taken_slot->cell(), round));
+         (is_on_fast_path(current) && outcome_of_round() != round_outcome::complete);
+}
+
+std::optional<round_outcome> operation_state::outcome_of_round() const {
+  return taken_slot->fast_path().outcome(taken_slot->cell(), round);
 }
 
 bool operation_state::can_move() const {
@@ -152,14 +156,15 @@ bool operation_state::go_on() {
   const auto begun = std::chrono::steady_clock::now();
   const auto state = advance_collective();
   taken_slot->record_move_time(std::chrono::steady_clock::now() - begun);
-  if (state == caller_collective::state::failed) {
+  // If another member has given the round up, its notice is on the way.
+  if (state == caller_collective::state::failed && outcome_of_round() != round_outcome::given_up) {
     break_round(collective->problem().text);
     return settled();
   }
   auto next = phase::claimed;
   if (state == caller_collective::state::waits)
     next = phase::on_fast_path;
-  else if (state == caller_collective::state::given_up)
+  else if (state != caller_collective::state::done)
     next = phase::stranded;
   stop_moving(next);
   if (next != phase::claimed)

@@ -225,11 +225,10 @@ namespace {
 void publish_invalid_block(pair_of_members& both) {
   both.publish(0);
   both.publish(1);
-  const auto& cell = both.slots[1]->cell();
-  both.slots[1]->fast_path().retract(cell, 0); // published again, with another block
+  constexpr std::size_t header = 40; // of a half cell; the row descriptor follows
   const std::vector<std::int64_t> rows = {1, 1};
-  auto& forged = both.slots[1]->fast_path();
-  forged.show(cell, 0, row_descriptor(0, {heap_bytes - 1, 4 * row_bytes}, rows, 2));
+  const row_descriptor forged(0, {heap_bytes - 1, 4 * row_bytes}, rows, 2);
+  write_checked(both.segments[1]->fast_path(1).data() + header, forged.words(), {1, 1, 0});
 }
 
 } // namespace
@@ -275,6 +274,24 @@ TEST_CASE("an operation whose cell was overwritten ends with its set, but not wh
   CHECK_FALSE(operation.try_settle());
   CHECK(operation.now() == phase::stranded);
   CHECK(queue->take_queue().size() == 1);
+}
+
+TEST_CASE("an operation that fails in a round that another member has left does not end its set",
+          "[operation_state]") {
+  pair_of_members both({operation::allreduce, 50}); // each member reduces a share
+  both.publish(0);
+  both.publish(1);
+  auto& operation = *both.operations[0];
+  const auto queue = std::make_shared<submission_queue>(0, 2, 64, [] {});
+  operation.queue = queue;
+  CHECK_FALSE(operation.try_settle());
+  REQUIRE((both.operations[1]->leave_fast_path() == operation_state::leaving::left));
+  const auto& slot = *both.slots[0];
+  slot.fast_path().progress(slot.cell(), 1).reduced.value.store(1); // without its proof
+  CHECK_FALSE(operation.try_settle());
+  CHECK(operation.now() == phase::stranded);
+  CHECK(queue->take_queue().empty());
+  CHECK((operation.leave_fast_path() == operation_state::leaving::left));
 }
 
 TEST_CASE("an invalid block fails the member that would write there, and the round for all members",

@@ -235,8 +235,11 @@ round_outcome shm_fast_path::complete(const fast_path_cell& cell, std::uint64_t 
   return decision_of(cell, round).decide(cell.id_, round, round_outcome::complete);
 }
 
-bool shm_fast_path::is_complete(const fast_path_cell& cell, std::uint64_t round) const {
-  return decision_of(cell, round).decided(cell.id_, round) == round_outcome::complete;
+std::optional<round_outcome> shm_fast_path::outcome(const fast_path_cell& cell, std::uint64_t round) const {
+  if (cell.task_.use == fast_path_use::collective &&
+      beginning_of(cell, round).decided(cell.id_, round) == round_outcome::given_up)
+    return round_outcome::given_up;
+  return decision_of(cell, round).decided(cell.id_, round);
 }
 
 // If this call prevents begin_output() from succeeding, no member will write outputs, and the second

@@ -162,8 +162,8 @@ public:
   /// decided it as `complete` before. Returns the outcome that holds.
   round_outcome give_up(const fast_path_cell& cell, std::uint64_t round);
 
-  /// Whether a member has decided the round as `complete`.
-  bool is_complete(const fast_path_cell& cell, std::uint64_t round) const;
+  /// The outcome of the round, if a member has decided it.
+  std::optional<round_outcome> outcome(const fast_path_cell& cell, std::uint64_t round) const;
 
   /// Gives up the round and retracts this member's cell; returns true if the cell is retracted, now or
   /// before. Returns false and changes nothing if this member has not published in the round, the round is
