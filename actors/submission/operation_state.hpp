@@ -125,9 +125,13 @@ struct operation_state : operation_request, phase_word {
   bool claim_and_settle(phase from, error reason);
 
   /// Whether try_settle() may only check, or also run a collective of callers.
-  enum class runner : std::uint8_t { nobody, caller };
+  enum class runner : std::uint8_t {
+    nobody,
+    caller,
+    end ///< the event loop, which ends the set: as `caller`, but a failure is not reported, which would block
+  };
   /// Settles the operation if it is on the fast path and its round is complete; returns whether it is settled. With
-  /// runner::caller, it also continues a collective that callers run, which keeps the thread busy for as long as its
+  /// another runner, it also continues a collective that callers run, which keeps the thread busy for as long as its
   /// bytes take.
   bool try_settle(runner runner = runner::caller);
   /// Whether try_settle() could continue such a collective now.
@@ -178,10 +182,10 @@ private:
   caller_collective::state advance_collective();
   bool settle_on_fast_path(runner runner);
   bool settle_shown();
-  bool go_on();
+  bool go_on(runner runner);
   /// This member alone has failed, so the others may wait for it: the event loop ends the process set, and with it this
   /// operation. For the thread that has made its phase `moving`.
-  void break_round(const std::string& reason);
+  void break_round(runner runner, const std::string& reason);
   void stop_moving(phase next);
   /// Settles an operation on the fast path, which the caller has claimed.
   void end_round(error reason);

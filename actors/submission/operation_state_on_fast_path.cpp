@@ -94,7 +94,7 @@ bool operation_state::try_settle(runner runner) {
   // the other members forever.
   if (runner == runner::caller && current == phase::on_fast_path && now() == current &&
       taken_slot->fast_path().damaged(taken_slot->cell(), round) && advance(current, phase::moving))
-    break_round("this member's part of shared memory was overwritten by another process");
+    break_round(runner, "this member's part of shared memory was overwritten by another process");
   return settled();
 }
 
@@ -103,13 +103,13 @@ bool operation_state::settle_on_fast_path(runner runner) {
     return settled();
   if (!collective)
     return settle_shown();
-  return runner == runner::caller && can_move() ? go_on() : settled();
+  return runner != runner::nobody && can_move() ? go_on(runner) : settled();
 }
 
 // Without a set that can be ended, the operation ends at once.
-void operation_state::break_round(const std::string& reason) {
+void operation_state::break_round(runner runner, const std::string& reason) {
   error problem{error_kind::unknown, printable_name(name) + ": " + reason};
-  const auto submissions = queue.lock();
+  const auto submissions = runner == runner::caller ? queue.lock() : nullptr;
   const bool told = submissions && submissions->report_broken(problem);
   taken_slot->fast_path().give_up(taken_slot->cell(), round);
   stop_moving(told ? phase::stranded : phase::claimed);
@@ -150,7 +150,7 @@ caller_collective::state operation_state::advance_collective() {
   return collective->advance();
 }
 
-bool operation_state::go_on() {
+bool operation_state::go_on(runner runner) {
   if (!advance(phase::on_fast_path, phase::moving))
     return settled();
   const auto begun = std::chrono::steady_clock::now();
@@ -158,7 +158,7 @@ bool operation_state::go_on() {
   taken_slot->record_move_time(std::chrono::steady_clock::now() - begun);
   // If another member has given the round up, its notice is on the way.
   if (state == caller_collective::state::failed && outcome_of_round() != round_outcome::given_up) {
-    break_round(collective->problem().text);
+    break_round(runner, collective->problem().text);
     return settled();
   }
   auto next = phase::claimed;
@@ -231,7 +231,7 @@ bool operation_state::end_on_fast_path(const error& reason) {
   if (taken_slot->fast_path().give_up(taken_slot->cell(), round) == round_outcome::complete) {
     if (now() == phase::moving)
       return false;
-    if (try_settle())
+    if (try_settle(runner::end))
       return true;
   }
   // The waiting thread may have changed the phase meanwhile.

@@ -251,6 +251,14 @@ TEST_CASE("an operation that fails on one member ends with its set, which ends f
     CHECK(operation.end_on_fast_path(over));
     CHECK(operation.problem.text == over.text);
   }
+  SECTION("that is ending, although the other member has succeeded") {
+    auto& fast_path = operation.taken_slot->fast_path();
+    fast_path.begin_output(operation.taken_slot->cell(), 0);
+    fast_path.complete(operation.taken_slot->cell(), 0);
+    CHECK(operation.end_on_fast_path(over));
+    CHECK_THAT(operation.problem.text, Catch::StartsWith("t: local member 1"));
+    CHECK(queue->take_queue().empty());
+  }
   SECTION("that has ended before") {
     queue->end(over);
     CHECK(operation.try_settle());
