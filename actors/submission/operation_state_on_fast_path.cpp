@@ -2,6 +2,7 @@
 // all cells are published. A collective that callers run continues as far as it can without waiting, on the thread
 // of a waiting caller or of the lane.
 #include <cassert>
+#include <new>
 #include <numeric>
 #include <utility>
 
@@ -106,11 +107,18 @@ bool operation_state::settle_on_fast_path(runner runner) {
   return runner != runner::nobody && can_move() ? go_on(runner) : settled();
 }
 
-// Without a set that can be ended, the operation ends at once.
+// Without a set that can be ended, the operation ends at once. If there is no memory for the report, the next attempt
+// makes it.
 void operation_state::break_round(runner runner, const std::string& reason) {
-  error problem{error_kind::unknown, printable_name(name) + ": " + reason};
-  const auto submissions = runner == runner::caller ? queue.lock() : nullptr;
-  const bool told = submissions && submissions->report_broken(problem);
+  error problem;
+  bool told = false;
+  try {
+    problem = {error_kind::unknown, printable_name(name) + ": " + reason};
+    const auto submissions = runner == runner::caller ? queue.lock() : nullptr;
+    told = submissions && submissions->report_broken(problem);
+  } catch (const std::bad_alloc&) {
+    return stop_moving(phase::on_fast_path);
+  }
   taken_slot->fast_path().give_up(taken_slot->cell(), round);
   stop_moving(told ? phase::stranded : phase::claimed);
   if (!told)

@@ -1,4 +1,5 @@
 #include <cstring>
+#include <new>
 
 #include "actors/submission/operation_state_testing.hpp"
 #include "actors/submission/submission_queue.hpp"
@@ -238,8 +239,11 @@ TEST_CASE("an operation that fails on one member ends with its set, which ends f
   auto both = writers();
   publish_invalid_block(both);
   auto& operation = *both.operations[0];
+  bool has_memory = true;
   const auto queue = std::make_shared<submission_queue>(0, 2, 64, [&] {
     CHECK_FALSE(operation.end_on_fast_path(over)); // nor can another thread end it while it is reported
+    if (!has_memory)
+      throw std::bad_alloc();
   });
   operation.queue = queue;
   SECTION("that goes on") {
@@ -250,6 +254,17 @@ TEST_CASE("an operation that fails on one member ends with its set, which ends f
     CHECK_THAT(std::get<round_broken>(told[0]).reason.text, Catch::StartsWith("t: local member 1"));
     CHECK(operation.end_on_fast_path(over));
     CHECK(operation.problem.text == over.text);
+  }
+  SECTION("that is told later, for lack of memory") {
+    has_memory = false;
+    CHECK_FALSE(operation.try_settle());
+    CHECK(operation.can_move());
+    has_memory = true;
+    CHECK_FALSE(operation.try_settle());
+    CHECK(operation.now() == phase::stranded);
+    const auto told = queue->take_queue();
+    REQUIRE(told.size() == 2);
+    CHECK(std::get<round_broken>(told[0]).reason == std::get<round_broken>(told[1]).reason);
   }
   SECTION("that is ending, although the other member has succeeded") {
     auto& fast_path = operation.taken_slot->fast_path();

@@ -282,9 +282,12 @@ void submission_queue::enqueue_watch(operation_state& operation, bool slow) {
 
 bool submission_queue::report_broken(error reason) {
   std::lock_guard guard(mutex_);
-  if (!ended_)
-    enqueue(round_broken{std::move(reason)});
-  return !ended_;
+  if (ended_)
+    return false;
+  queue_.push(round_broken{std::move(reason)});
+  if (ring_) // even if the queue was not empty: the last ring may have failed
+    ring_();
+  return true;
 }
 
 std::uint64_t submission_queue::failures(std::string_view name) {

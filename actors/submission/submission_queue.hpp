@@ -64,7 +64,7 @@ public:
   /// Its caller has waited on the fast path for `slow_wait`: the event loop may have to report the missing members.
   void report_slow(operation_state& operation);
   /// An operation on the fast path has failed on this member alone: the event loop ends the set for this reason. False if
-  /// the set has ended already.
+  /// the set has ended already. Throws if there is no memory for the report: call it again.
   bool report_broken(error reason);
   /// The number of operations of this name that have failed on all members, because these disagreed. While none of this
   /// name is in flight here, the number is the same on all members.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <new>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -147,7 +148,9 @@ row_descriptor caller_collective::own_descriptor() const {
   return row_descriptor(staged_ ? staged_->at : 0, destination, rows, members());
 }
 
-caller_collective::state caller_collective::advance() {
+caller_collective::state caller_collective::advance() try {
+  if (problem_)
+    return state::failed;
   if (!opened_) {
     if (!job_.fast_path.ready(job_.cell, job_.round))
       return state::waits;
@@ -165,6 +168,9 @@ caller_collective::state caller_collective::advance() {
     break;
   }
   return problem_ ? state::failed : state::given_up;
+} catch (const std::bad_alloc&) {
+  problem_ = {error_kind::unknown, "no memory"}; // so short that it is stored in place
+  return state::failed;
 }
 
 error caller_collective::open() {

@@ -66,7 +66,7 @@ public:
     waits,    ///< it waits for the event that need() returns
     done,     ///< the round succeeded on all members
     given_up, ///< a member gave the round up; the end of the generation, or a retraction, follows
-    failed    ///< this member failed; problem() has the reason
+    failed    ///< this member failed, for good; problem() has the reason
   };
   /// Runs the collective until it would have to wait. At most one thread at a time may call it.
   state advance();
