@@ -258,9 +258,9 @@ FAULTS = (
     Fault(
         "spark",
         f"{PYTHON}/spark/runner.py",
-        "        streams=streams,",
-        "        streams=(streams[0], streams[0]),",
-        "What workers write to standard error goes to the stream that was given for standard output.",
+        'raise RuntimeError(f"{failure}\\n{reason}") from None',
+        'raise RuntimeError(f"{failure}") from None',
+        "The error of a job that failed says so, and leaves out which rank raised what.",
         "spark",
         "spark/test_run.py",
     ),
