@@ -258,9 +258,9 @@ FAULTS = (
     Fault(
         "spark",
         f"{PYTHON}/spark/runner.py",
-        'raise RuntimeError(f"{failure}\\n{reason}") from None',
-        'raise RuntimeError(f"{failure}") from None',
-        "The error of a job that failed says so, and leaves out which rank raised what.",
+        "placing.Sizes(count, fewest, most)",
+        "placing.Sizes(count, count, most)",
+        "An elastic job waits for as many workers as it begins with, instead of the fewest that it may have.",
         "spark",
         "spark/test_run.py",
     ),
