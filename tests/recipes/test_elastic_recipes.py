@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import re
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Dict, List, Tuple
 
 import pytest
 from elastic.job import ElasticJob
@@ -184,3 +184,13 @@ def test_drawn_elastic_recipes_are_read_as_they_were_written_and_have_each_event
     events = [parse(word) for recipe in drawn for word in recipe.events]
     assert {each.kind for each in events} | {"restore"} == {"join", "restore", *FAILURES, *DEPARTURES}
     assert {each.point for each in events} == {"", *POINTS}
+
+
+@pytest.mark.skipif(NAME != "lightning", reason="with others, a commit follows the last step")
+def test_at_the_last_step_a_worker_of_lightning_fails_only_where_the_others_need_it() -> None:
+    def kept(words: str) -> Tuple[str, ...]:
+        return USED.repaired(from_words(USED.kind, words.split())).events  # type: ignore[attr-defined, no-any-return]
+
+    assert kept("steps=3 events=kill.1.0.step,fail.2.1.pass") == ("kill.1.0.step", "fail.2.1.pass")
+    assert kept("steps=3 events=kill.2.0.passed,raise.2.1.step,fail.2.0.commit,join.2") == ()
+    assert kept("steps=3 passes=2 events=kill.2.0.passed,raise.2.1.step") == ("kill.2.0.passed",)

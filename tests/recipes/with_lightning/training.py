@@ -8,6 +8,7 @@ import faults
 import lightning.pytorch as pl
 import torch
 from comparing import Snapshot
+from lightning.pytorch.plugins.environments import LightningEnvironment
 from seats import Seat
 from with_torch.snapshots import flattened
 
@@ -137,5 +138,6 @@ class Recorder(pl.Callback):  # type: ignore[misc]
 
 def play(recipe: Any, seat: Seat) -> List[Snapshot]:
     recorder = Recorder()
-    trainer_of(recipe, [recorder]).fit(Model(recipe, seat), *loaders(recipe))
+    alone = LightningEnvironment()  # without it, Lightning would initialize MPI to find out who has started the process
+    trainer_of(recipe, [recorder], plugins=[alone]).fit(Model(recipe, seat), *loaders(recipe))
     return recorder.snapshots
