@@ -193,6 +193,24 @@ def test_equal_parts_of_a_batch_have_each_row_as_often_as_any_other(size: int) -
     assert 12 % size or [*parts.ravel()] == [*range(12)]
 
 
+@pytest.mark.skipif(NAME != "torch", reason="others have equal parts only")
+@pytest.mark.parametrize(
+    "words, joins, expected",
+    [
+        ("is_sampled=1", 1, "is_sampled=1"),
+        ("is_sampled=1", 2, ""),
+        ("is_skewed=1", 1, "is_skewed=1"),
+        ("is_skewed=1", 2, ""),
+        ("norm=batch", 3, "norm=batch"),
+        ("norm=batch", 4, ""),
+    ],
+)
+def test_features_that_a_number_of_workers_excludes_are_left_out(words: str, joins: int, expected: str) -> None:
+    events = ",".join(f"join.{step}" for step in range(joins))
+    recipe, suited = (from_words(USED.kind, f"steps=5 events={events} {each}".split()) for each in (words, expected))
+    assert USED.suited(recipe, 3) == suited
+
+
 def test_drawn_elastic_recipes_are_read_as_they_were_written_and_have_each_event() -> None:
     drawn = [USED.suited(USED.draw(seed), 2 + seed % 2) for seed in range(SEVERAL)]
     for seed, recipe in enumerate(drawn):
