@@ -58,8 +58,8 @@ class Model(pl.LightningModule):  # type: ignore[misc]
         """That of this rank's rows of a batch."""
         source = torch.Generator().manual_seed(1000 * self.recipe.seed + number)
         x = torch.randn(ROWS, INPUTS, generator=source, dtype=torch.float64)
-        share = ROWS // self.seat.size
-        own: torch.Tensor = self.head(torch.tanh(self.first(x[self.seat.rank * share :][:share])))
+        rows = self.seat.equal_parts(ROWS)[self.seat.rank]
+        own: torch.Tensor = self.head(torch.tanh(self.first(x[rows])))
         return (own - 1.0).square().mean()
 
     def training_step(self, batch: Any, index: int) -> torch.Tensor:
