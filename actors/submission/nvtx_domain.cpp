@@ -1,5 +1,7 @@
 #include "actors/submission/nvtx_domain.hpp"
 
+#include <mutex>
+
 #include <nvtx3/nvToolsExt.h>
 
 namespace farandole {
@@ -10,13 +12,19 @@ nvtxDomainHandle_t native(void* handle) {
   return static_cast<nvtxDomainHandle_t>(handle);
 }
 
+/// NVTX's first call replaces the pointers to its functions, which another thread's call would read meanwhile.
+std::mutex opening;
+
 } // namespace
 
 bool nvtx_domain::is_built_in() {
   return true;
 }
 
-nvtx_domain::nvtx_domain(const char* name) : handle_(::nvtxDomainCreateA(name)) {}
+nvtx_domain::nvtx_domain(const char* name) {
+  const std::lock_guard guard(opening);
+  handle_ = ::nvtxDomainCreateA(name);
+}
 
 nvtx_domain::~nvtx_domain() {
   if (handle_)

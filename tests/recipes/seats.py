@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Optional
+
+import numpy as np
 
 
 class Seat:
@@ -21,6 +24,13 @@ class Seat:
         """The members of a job change these numbers."""
         self.size, self.rank = size, rank
         self.is_last = not self.is_in_job or rank + 1 == size
+
+    def equal_parts(self, count: int) -> Any:
+        """The rows of each rank, of a batch of so many, as an array (ranks, rows). An elastic job may have a number of
+        ranks that does not divide the batch. Then all ranks together have each row several times, as often as any
+        other, so that the mean over ranks remains that over the batch."""
+        times = self.size // math.gcd(count, self.size)
+        return np.arange(count).repeat(times).reshape(self.size, -1)
 
     def root(self, recipe: Any) -> int:
         """The rank whose weights and states all ranks get."""

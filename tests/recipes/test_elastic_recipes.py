@@ -5,8 +5,9 @@ from __future__ import annotations
 import copy
 import os
 import re
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Dict, List, Tuple
 
+import numpy as np
 import pytest
 from elastic.job import ElasticJob
 from elastic.plan import DEPARTURES, FAILURES, POINTS, Plan, parse
@@ -15,6 +16,7 @@ from elastic.verdict import verdict
 from launched import needs_launcher
 from play import elastic, first_failure
 from recipe import from_words, to_words
+from seats import Seat
 
 NAME = os.environ.get("FARANDOLE_TEST_FRAMEWORK", "torch")
 USED = of_framework(NAME)
@@ -81,6 +83,13 @@ def test_a_job_whose_workers_come_and_go_trains_like_one_process(size: int) -> N
 def test_drawn_elastic_recipes_train_like_one_process(size: int) -> None:
     with ElasticJob(size, NAME) as job:
         assert first_failure(elastic(NAME), job, map(USED.draw, SEEDS[size]), budget_s=120) == ""
+
+
+@slow
+@needs_launcher
+def test_workers_whose_number_does_not_divide_a_batch_train_like_one_process() -> None:
+    with ElasticJob(4, NAME) as job:
+        assert job.play("steps=3 events=join.0") == ""
 
 
 @slow
@@ -176,6 +185,32 @@ def test_events_that_cannot_happen_are_left_out() -> None:
     assert Plan(2, 5, ["fail.1.0.sync", "kill.3.1.pass"], []).words == ("fail.1.0.sync", "kill.3.1.pass")
 
 
+@pytest.mark.parametrize("size", range(1, 9))
+def test_equal_parts_of_a_batch_have_each_row_as_often_as_any_other(size: int) -> None:
+    parts = Seat(size).equal_parts(12)
+    assert len(parts) == size
+    assert len({*np.bincount(parts.ravel(), minlength=12)}) == 1
+    assert 12 % size or [*parts.ravel()] == [*range(12)]
+
+
+@pytest.mark.skipif(NAME != "torch", reason="others have equal parts only")
+@pytest.mark.parametrize(
+    "words, joins, expected",
+    [
+        ("is_sampled=1", 1, "is_sampled=1"),
+        ("is_sampled=1", 2, ""),
+        ("is_skewed=1", 1, "is_skewed=1"),
+        ("is_skewed=1", 2, ""),
+        ("norm=batch", 3, "norm=batch"),
+        ("norm=batch", 4, ""),
+    ],
+)
+def test_features_that_a_number_of_workers_excludes_are_left_out(words: str, joins: int, expected: str) -> None:
+    events = ",".join(f"join.{step}" for step in range(joins))
+    recipe, suited = (from_words(USED.kind, f"steps=5 events={events} {each}".split()) for each in (words, expected))
+    assert USED.suited(recipe, 3) == suited
+
+
 def test_drawn_elastic_recipes_are_read_as_they_were_written_and_have_each_event() -> None:
     drawn = [USED.suited(USED.draw(seed), 2 + seed % 2) for seed in range(SEVERAL)]
     for seed, recipe in enumerate(drawn):
@@ -184,3 +219,13 @@ def test_drawn_elastic_recipes_are_read_as_they_were_written_and_have_each_event
     events = [parse(word) for recipe in drawn for word in recipe.events]
     assert {each.kind for each in events} | {"restore"} == {"join", "restore", *FAILURES, *DEPARTURES}
     assert {each.point for each in events} == {"", *POINTS}
+
+
+@pytest.mark.skipif(NAME != "lightning", reason="with others, a commit follows the last step")
+def test_at_the_last_step_a_worker_of_lightning_fails_only_where_the_others_need_it() -> None:
+    def kept(words: str) -> Tuple[str, ...]:
+        return USED.repaired(from_words(USED.kind, words.split())).events  # type: ignore[attr-defined, no-any-return]
+
+    assert kept("steps=3 events=kill.1.0.step,fail.2.1.pass") == ("kill.1.0.step", "fail.2.1.pass")
+    assert kept("steps=3 events=kill.2.0.passed,raise.2.1.step,fail.2.0.commit,join.2") == ()
+    assert kept("steps=3 passes=2 events=kill.2.0.passed,raise.2.1.step") == ("kill.2.0.passed",)

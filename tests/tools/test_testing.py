@@ -431,6 +431,15 @@ def test_a_part_without_a_file_of_the_word_fails(tmp_path: Path, monkeypatch: py
     assert "has no_such in its name" in failure.error
 
 
+def test_only_a_narrowed_run_may_leave_out_all_tests_of_its_files(
+    part: Part, run: Callable[..., List[Failure]]
+) -> None:
+    part.only = "test_example"
+    assert run("def test_a() -> None: pass", "-k", "no_such") == []
+    part.only = ""
+    assert "status 5" in run("def test_a() -> None: pass", "-k", "no_such")[0].error
+
+
 def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
     failures = [Failure("part", run, "test", "error", "log") for run in (1, 2)]
     record = Record("tree", {"seed": 4}, "word", 1.5, 3, 1, failures[:1], failures[1:], [("test", 2.5)])

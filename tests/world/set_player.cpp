@@ -81,7 +81,8 @@ void set_player::start(std::function<void()> link) {
   setup.drained = [] {};
   auto entered = [this, link = std::move(link)](const set_actors& actors) {
     worker_ = caf::actor_cast<caf::actor>(actors.client);
-    caf::anon_send(router_, generation_entered{1, rank_, stage_.members, stage_.tree, actors.entered(0, {})});
+    caf::anon_send(router_,
+                   generation_entered{1, rank_, stage_.members, stage_.tree, actors.entered(0, {}), {}});
     link();
   };
   tree_ = system_.spawn(supervisor, set_tree(setup, entered));

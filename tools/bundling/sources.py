@@ -1,8 +1,8 @@
 """Makes the native module of another Python than .venv's, from the sources of the module and the core of build/.
 
-Only nanobind and thirteen files of `bindings` include Python's headers. `files/compile.py` compiles them with the flags
-of the build: here if the headers of that Python are here, otherwise on the user's machine. Then the bundle contains
-these sources, and the core as archives.
+Only nanobind and the thirteen source files of the module need Python's headers. `files/compile.py` compiles them with
+the flags of the build: here if the headers of that Python are here, otherwise on the user's machine. Then the bundle
+contains these sources, and the core as archives.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ cluster, where the launcher cannot reach the hosts: the agents dial the launcher
 
 Example:
   (umask 077; openssl rand -hex 16 > secret)                      # once; copy the file to all hosts
-  FARANDOLE_SECRET_FILE=secret farandole run --agents 2 python train.py      # on one host; it prints its addresses
+  FARANDOLE_SECRET_FILE=secret farandole run --agents 2 -np 8 python train.py     # on one host; it prints its addresses
   farandole agent --launcher 10.0.0.1:4711 --secret-file secret   # on each host that is to run workers
 
 SIGTERM lets the host leave an elastic job at its next commit. A second SIGTERM, or SIGINT, ends the agent and its

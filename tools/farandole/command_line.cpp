@@ -132,7 +132,7 @@ void add_launch_options(CLI::App& app, given& into) {
   app.add_option(
          "--num-proc", into.hosts.processes,
          "Number of processes to start. May be left out in a job of Slurm, LSF or PBS, where all slots "
-         "are used.")
+         "are used, and with --agents and --min-np, where the job starts with that minimum.")
       ->type_name("INT");
   app.add_flag("--check-build", into.check_build,
                "Shows the capabilities of this build and all settings; starts no job.");

@@ -55,7 +55,8 @@ void add_elastic_options(CLI::App& app, elastic_options& into) {
                  "Minimum number of workers (default: -np). Makes the job elastic: it continues when workers "
                  "fail.")
       ->type_name("INT");
-  app.add_option("--max-np,--max-num-proc", into.limit, "Maximum number of workers (default: -np).")
+  app.add_option("--max-np,--max-num-proc", into.limit,
+                 "Maximum number of workers (default: -np; with --agents and without -np, no limit).")
       ->type_name("INT");
   app.add_option(
          "--slots-per-host,--slots", into.slots_per_host,

@@ -234,7 +234,8 @@ class Part:
             print(f"-- {len(results)} results in {seconds:.0f} s", flush=True)
         failures = {result.name: result.error for result in reversed(results) if result.error}
         ended = ""
-        is_empty = run.kind == "pytest" and status == NOTHING_SELECTED and self.selection == "slow"
+        kinds = ("pytest", "ranks") if self.only else ("pytest",) if self.selection == "slow" else ()
+        is_empty = status == NOTHING_SELECTED and run.kind in kinds
         if seconds >= run.limit_s:  # once more would take as long
             number, failures = 0, {"": f"exceeded {run.limit_s:.0f} s"}
         elif not is_empty and not (is_complete and status in ORDINARY[run.kind] and (status == 0 or failures)):

@@ -50,7 +50,7 @@ OBSERVED_ON_HOSTS = "tests/launch/test_records.py"
 LAUNCHED = sorted(
     {str(path.relative_to(ROOT)) for path in (ROOT / "tests" / "parallel").glob("test_launch*.py")} - {*OBSERVED}
 )
-# What these test does not depend on the number of ranks: the standard suite runs them on 2.
+# The result of these tests does not depend on the number of ranks: the standard suite runs them on 2.
 ON_TWO_RANKS = {
     *("arguments", "compression", "compression_arithmetic", "core", "elastic_loop", "elastic_state", "exit_status"),
     *("forked_children", "functions", "kernel_api", "lifecycle", "object_pickler", "optimizer", "sync_batch_norm"),
@@ -281,7 +281,7 @@ def mutations(part: Part) -> None:
 
 
 def sanitized(part: Part) -> None:
-    """`unit`, `world` and a part of `parallel` on every path, under AddressSanitizer and UBSan"""
+    """`unit`, `world` and a part of `parallel`, under AddressSanitizer and UBSan"""
     if not build(part, "build-asan", "-DFARANDOLE_SANITIZE=ON"):
         return
     asan = "strict_init_order=1:detect_stack_use_after_return=1"

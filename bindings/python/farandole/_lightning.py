@@ -11,8 +11,7 @@ import functools
 import importlib
 import os
 import warnings
-from types import ModuleType
-from typing import Any
+from typing import Any, Iterable, List
 
 NAMES = ("farandole", "horovod")
 _DESCRIPTION = "Data parallel training over Farandole, in processes that horovodrun has started"
@@ -33,23 +32,23 @@ def register_or_warn(package: str) -> None:
 
 def _register(package: str) -> None:
     def strategy(**options: Any) -> Any:
-        # By name, like an entry point, because this module must not depend on the package that it registers.
-        classes = importlib.import_module("farandole.lightning.registration").classes_for(package)
-        return classes.strategy(**options)
+        return _classes_for(package).strategy(**options)
 
     registry = importlib.import_module(f"{package}.strategies").StrategyRegistry
     for name in NAMES:
         registry.register(name, strategy, description=_DESCRIPTION, override=True)
-    _let_accelerator_mean_strategy(importlib.import_module(f"{package}.trainer.connectors.accelerator_connector"))
+    _translate_arguments(package)
     _announce_rank()
 
 
-def _let_accelerator_mean_strategy(module: ModuleType) -> None:
-    """Makes ``Trainer(accelerator="horovod")``, the spelling of Lightning 1, select the strategy on any device.
+def _translate_arguments(package: str) -> None:
+    """Makes ``Trainer(accelerator="horovod")``, the spelling of Lightning 1, select the strategy on any device, and
+    makes the strategy's names select its cluster environment.
 
-    Lightning 2 does not let an accelerator choose a strategy, so this wrapper translates the arguments before the
-    connector reads them. A version of Lightning without this connector stays unchanged, and rejects the name.
+    Lightning 2 lets neither select the other, so this wrapper translates the arguments before the connector reads them.
+    A version of Lightning without this connector stays unchanged, and rejects the accelerator.
     """
+    module = importlib.import_module(f"{package}.trainer.connectors.accelerator_connector")
     connector = getattr(module, "_AcceleratorConnector", None)
     if connector is None or hasattr(connector.__init__, "__wrapped__"):
         return
@@ -61,9 +60,29 @@ def _let_accelerator_mean_strategy(module: ModuleType) -> None:
             kwargs["accelerator"] = "auto"
             if kwargs.get("strategy", "auto") == "auto":
                 kwargs["strategy"] = NAMES[0]
+        if str(kwargs.get("strategy")).lower() in NAMES:
+            kwargs["plugins"] = _with_environment(package, kwargs.get("plugins"))
         plain(self, *args, **kwargs)
 
     connector.__init__ = translated
+
+
+def _with_environment(package: str, plugins: Any) -> List[Any]:
+    """The trainer's plugins with the strategy's cluster environment, unless there is one among them already.
+
+    Without any, Lightning looks for the launcher of this process: it initializes MPI if mpi4py is installed, which
+    starts a daemon and may abort the process, and it refuses jobs of Slurm that have ``--ntasks``.
+    """
+    given = [] if plugins is None else [*plugins] if isinstance(plugins, Iterable) else [plugins]
+    base = importlib.import_module(f"{package}.plugins.environments").ClusterEnvironment
+    if any(isinstance(each, base) for each in given):
+        return given
+    return [*given, _classes_for(package).environment()]
+
+
+def _classes_for(package: str) -> Any:
+    # By name, like an entry point, because this module must not depend on the package that it registers.
+    return importlib.import_module("farandole.lightning.registration").classes_for(package)
 
 
 def _announce_rank() -> None:

@@ -142,9 +142,10 @@ constexpr setting_row rows[] = {
      .choices = "auto|nccl|staged",
      .environment = "FARANDOLE_GPU_PATH",
      .job_wide = true,
-     .doc = "How tensors in GPU memory move. nccl: by NCCL, and the job fails where NCCL cannot. staged: the "
-            "GPU copies them to host memory and back, and a path of the host moves them. auto: by NCCL where "
-            "it can, otherwise staged."},
+     .doc =
+         "How tensors in GPU memory move. nccl: by NCCL; if it cannot be used, allreduce and broadcast fail "
+         "with the reason. staged: the GPU copies them to host memory and back, and a path of the host moves "
+         "them. auto: by NCCL where it can, otherwise staged."},
     {.id = setting::gpu_operations,
      .name = "gpu operations",
      .type = text,

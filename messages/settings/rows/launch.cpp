@@ -15,7 +15,10 @@ constexpr setting_row rows[] = {
      .choices = "gloo|mpi",
      .environment = "HOROVOD_CONTROLLER",
      .yaml_key = "controller",
-     .doc = "gloo: launch without MPI; mpi: launch by mpirun, which needs MPI built in."},
+     .doc =
+         "gloo: launch without MPI. mpi: in a config file, launch by mpirun, as --mpi does; in the "
+         "environment of a process that mpirun started, find the job through the MPI library, which must be "
+         "built in."},
     {.id = setting::cpu_operations,
      .name = "cpu operations",
      .type = text,

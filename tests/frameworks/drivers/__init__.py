@@ -1,13 +1,14 @@
 """The facts about a framework that the suite needs to test its binding: how tensors are made and read, which types
 they may have, and which exceptions stand for errors.
 
-Each framework has one file, ``drivers/NAME.py`` with a class ``FrameworkDriver(Driver)``, where NAME is the package
-below ``farandole``. The file may import the framework at its top, because it is loaded in the environment of that
-framework only. The suite reads from ``farandole.common.signatures`` which operations are in the framework's table, and
-skips all other operations.
+Each framework that the suite tests has one file, ``drivers/NAME.py`` with a class ``FrameworkDriver(Driver)``, where
+NAME is the package below ``farandole``; Keras and Lightning have tests of their own only. The file may import the
+framework at its top, because it is loaded in the environment of that framework only. The suite reads from
+``farandole.common.signatures`` which operations are in the framework's table, and skips all other operations.
 
-To add a framework: copy ``drivers/numpy.py``, and run the suite on 2 and 3 ranks as ``conftest.py`` beside this folder
-says. A plain pytest runs ``suite/test_launch_*.py``, with the same environment variable.
+To add a framework: copy ``drivers/numpy.py``, add what docs/contributing.md lists, and run the suite on 2 and 3 ranks
+as ``conftest.py`` beside this folder says. A plain pytest runs ``suite/test_launch_*.py``, with the same environment
+variable.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ import horovod.lightning
 import pytest
 import torch
 from farandole.common import membership
-from horovod.common.exceptions import HostsUpdatedInterrupt
+from horovod.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt
 from trained_module import BATCH, SAMPLES, loader, module, trainer
 
 
@@ -19,8 +19,8 @@ def test_a_trainer_that_has_been_fitted_is_as_it_was_before(pl: Any, monkeypatch
         pytest.skip("both packages are imported, and the callback is one of the other")
 
     class Interrupts(pl.Callback):  # type: ignore[misc]
-        def on_train_epoch_end(self, *_: Any) -> None:
-            if state.checkpoint is None:
+        def on_train_epoch_end(self, fitted: Any, *_: Any) -> None:
+            if fitted.current_epoch == 0:
                 state.save()
                 raise HostsUpdatedInterrupt(False)
 
@@ -46,6 +46,25 @@ def test_commits_come_after_steps_only(pl: Any, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(state, "commit", lambda: committed.append(fitted.fit_loop.total_batch_idx + 1))
     fitted.fit(module(pl), loader(batch=2))
     assert committed == [2, 4, 6]
+
+
+def test_a_training_that_fails_before_its_first_commit_begins_anew(pl: Any) -> None:
+    class Fails(pl.Callback):  # type: ignore[misc]
+        def on_train_batch_end(self, fitted: Any, *_: Any) -> None:
+            if fitted.global_step == 3:
+                raise HorovodInternalError("a deliberate failure")
+
+    state = horovod.lightning.LightningState()
+    callback = state.commit_every(100)
+    if not isinstance(callback, pl.Callback):
+        pytest.skip("both packages are imported, and the callback is one of the other")
+    trainer(pl).fit(expected := module(pl), loader())
+    model = module(pl)
+    with pytest.raises(HorovodInternalError):
+        state.fit(trainer(pl, callbacks=[callback, Fails()]), model, loader())
+    state.restore()
+    state.fit(trainer(pl, callbacks=[callback]), model, loader())
+    torch.testing.assert_close(model.state_dict(), expected.state_dict(), rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("committed", [3, 5])

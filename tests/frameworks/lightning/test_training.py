@@ -12,7 +12,7 @@ import horovod.torch as hvd
 import pytest
 import torch
 from newer_versions import needs
-from trained_module import BATCH, SAMPLES, loader, module, network, samples, trainer
+from trained_module import BATCH, QUIET, SAMPLES, loader, module, network, samples, trainer
 
 several_ranks = pytest.mark.skipif("os.environ.get('HOROVOD_SIZE', '1') == '1'", reason="needs two ranks")
 
@@ -320,6 +320,30 @@ def test_lightning_refuses_the_gpus_option_and_unknown_accelerators(pl: Any) -> 
         pl.Trainer(accelerator="horovod", gpus=1)
     with pytest.raises(ValueError, match="invalid accelerator"):
         pl.Trainer(accelerator="horowod")
+
+
+@pytest.mark.parametrize("arguments", [{"strategy": "horovod"}, {"strategy": "Farandole"}, {"accelerator": "horovod"}])
+def test_a_trainer_with_the_strategy_looks_for_no_other_launcher(
+    pl: Any, arguments: Dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The search initializes MPI where mpi4py is installed, and refuses jobs of Slurm that have ``--ntasks``."""
+    environments = importlib.import_module(f"{pl.__name__}.plugins.environments")
+    searched: List[str] = []
+    for each in ("TorchElasticEnvironment", "SLURMEnvironment", "LSFEnvironment", "MPIEnvironment"):
+        monkeypatch.setattr(getattr(environments, each), "detect", lambda each=each: bool(searched.append(each)))
+    made = pl.Trainer(**arguments, **QUIET, enable_checkpointing=False)
+    assert searched == []
+    assert made._accelerator_connector.cluster_environment is made.strategy.cluster_environment
+    assert made.world_size == hvd.size()
+
+
+def test_the_strategys_environment_counts_and_other_plugins_are_kept(pl: Any) -> None:
+    checkpoints = importlib.import_module(f"{pl.__name__}.plugins").TorchCheckpointIO()
+    other = importlib.import_module(f"{pl.__name__}.plugins.environments").LightningEnvironment()
+    for plugins in (checkpoints, [checkpoints], (checkpoints, other)):
+        made = trainer(pl, strategy="horovod", plugins=plugins)
+        assert made.strategy.checkpoint_io is checkpoints
+        assert type(made.strategy.cluster_environment).__name__ == "FarandoleEnvironment"
 
 
 def test_all_ranks_begin_with_the_buffers_and_extra_states_of_rank_0(pl: Any) -> None:

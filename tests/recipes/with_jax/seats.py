@@ -16,8 +16,10 @@ class JaxSeat(Seat):
     and the factor of its loss is the sum over ranks and passes."""
 
     def batches(self, rows: Any) -> List[Any]:
-        """The batches of a step, whose rows have the shape (passes, ranks, rows of a rank, …)."""
-        return list(rows[:, self.rank]) if self.is_in_job else [rows.reshape(-1, *rows.shape[3:])]
+        """The batches of a step, whose rows have the shape (passes, rows of all ranks, …)."""
+        if self.is_in_job:
+            return list(rows[:, self.equal_parts(rows.shape[1])[self.rank]])
+        return [rows.reshape(-1, *rows.shape[2:])]
 
     def factor(self, recipe: Recipe) -> float:
         passes = 1 if recipe.averages_passes else recipe.passes
@@ -59,9 +61,6 @@ class Member(JaxSeat):
     def find(self) -> None:
         """Members may have changed."""
         self.take(hvd.size(), hvd.rank())
-
-    def batches(self, rows: Any) -> List[Any]:
-        return super().batches(rows.reshape(len(rows), self.size, -1, *rows.shape[3:]))
 
     def factor(self, recipe: Recipe) -> float:
         """Of a sum, each rank computes its part of the mean, so that the number of ranks does not matter."""

@@ -30,12 +30,12 @@ class Training:
     def __init__(self, recipe: Recipe, seat: JaxSeat) -> None:
         self.recipe, self.seat = recipe, seat
         source = np.random.default_rng(recipe.seed)
-        shape = (recipe.steps, recipe.passes, seat.size, ROWS // seat.size)
+        shape = (recipe.steps, recipe.passes, ROWS)
         self.x = source.standard_normal((*shape, INPUTS)).astype(jnp.dtype(recipe.dtype))
         y = source.random((*shape, OUTPUTS)).astype(self.x.dtype)
         self.y = y / y.sum(-1, keepdims=True)
         if recipe.overflow:
-            self.y[1:2, :, -1, -1] = np.inf
+            self.y[1:2, :, -1] = np.inf
         self.build(abs(seat.rank - seat.root(recipe)) if recipe.start else 0)
         self.values = seat.equal(recipe, self.values)
         self.start = taken(0.0, self.values[0], None)

@@ -12,6 +12,7 @@ from with_keras.versions import BACKEND, IS_THREE
 BY_HAND = ("batches", "tape")
 
 
+DIVIDES_BY_SIZE = ("Lion", "Adafactor", "Adamax", "Muon", "ScheduleFreeAdamW")
 KERAS = (
     Exclusion(
         "each optimizer has options of its own",
@@ -25,8 +26,8 @@ KERAS = (
         default("callback", "validates", "executions"),
     ),
     Exclusion(
-        "Muon computes in float32",
-        lambda r: r.optimizer == "Muon" and r.dtype == "float64",
+        "Muon computes in float32, and steps by singular vectors, in halves also by those of rounding errors",
+        lambda r: r.optimizer == "Muon" and r.dtype != "float32",
         {"dtype": "float32"},
     ),
     Exclusion(
@@ -36,7 +37,7 @@ KERAS = (
     ),
     Exclusion(
         "the keys' bias of attention has no gradient but a rounding error, by whose size these optimizers divide",
-        lambda r: r.body == "attention" and r.optimizer.rpartition(".")[2] in ("Lion", "Adafactor", "Adamax", "Muon"),
+        lambda r: r.body == "attention" and r.optimizer.rpartition(".")[2] in DIVIDES_BY_SIZE,
         {"body": "deep"},
     ),
     Exclusion("a callback sets the rate of one optimizer", lambda r: r.second, default("callback")),
@@ -120,6 +121,11 @@ KERAS2 = (
     Exclusion("only Keras 3 has these", lambda r: True, default("second", "accumulated")),
     Exclusion("legacy optimizers average no weights", lambda r: r.optimizer.startswith("legacy"), default("average")),
     Exclusion("this optimizer takes no schedule", lambda r: r.optimizer == "legacy.Nadam", default("schedule")),
+    Exclusion(
+        "a distributed legacy optimizer has state for all variables, one in one process for those with gradients",
+        lambda r: r.optimizer.startswith("legacy") and "unused" in r.extras,
+        {"is_built": True, "resume": lambda r: "" if r.resume == "loaded" else r.resume},
+    ),
 )
 EXCLUSIONS = (*KERAS, *FARANDOLE, *(OF_BACKENDS[BACKEND] if IS_THREE else KERAS2))
 

@@ -67,14 +67,14 @@ class Training:
     def epoch(self) -> Any:
         """The inputs and targets of an epoch on this seat."""
         recipe, dtype = self.recipe, floatx()
-        shape = (EPOCH_STEPS, recipe.passes, self.seat.size, ROWS // self.seat.size)
+        shape, rows = (EPOCH_STEPS, recipe.passes, ROWS), self.seat.equal_parts(ROWS)
         source = np.random.default_rng(recipe.seed)
         x = source.standard_normal((*shape, INPUTS)).astype(dtype)
         words = source.integers(0, WORDS, shape).astype("int32")
         y = source.random((*shape, OUTPUTS)).astype(dtype)
         if recipe.overflow:
-            y[1, :, -1] = np.inf
-        part = [self.seat.part(recipe, each) for each in (x, words, y / y.sum(-1, keepdims=True))]
+            y[1, :, rows[-1]] = np.inf
+        part = [self.seat.part(recipe, each[:, :, rows]) for each in (x, words, y / y.sum(-1, keepdims=True))]
         return {"inputs": part[0], "words": part[1]}, part[2]
 
     @property

@@ -9,7 +9,7 @@ from typing import Tuple
 import torch
 from comparing import Rules
 from draws import drawn, drawn_recipe
-from elastic.plan import parse
+from elastic.plan import Event, parse
 from elastic.recipes import with_events
 from excluding import Exclusion
 from frameworks import Framework
@@ -35,17 +35,24 @@ class Recipe:
 
 
 def _possible(recipe: Recipe) -> Tuple[str, ...]:
-    events = [(word, parse(word)) for word in recipe.events]
-    return tuple(
-        word
-        for word, event in events
-        if event.kind != "restore" and not (event.is_planned_change and event.step + 1 == recipe.steps)
-    )
+    return tuple(word for word in recipe.events if _can_happen(recipe, parse(word)))
 
+
+def _can_happen(recipe: Recipe, event: Event) -> bool:
+    if event.step + 1 < recipe.steps:
+        return event.kind != "restore"
+    return event.point in SURVIVED_AT_LAST or (event.point in IN_FIRST_PASS and recipe.passes > 1)
+
+
+SURVIVED_AT_LAST = ("pass", "reset", "sync")
+"""The points of the last step after which the other workers need the one that fails."""
+IN_FIRST_PASS = ("backward", "passed")
+"""Others that a further pass follows, for which they need it, too."""
 
 ELASTIC = (
     Exclusion(
-        "`restore()` does not reach into a trainer, and no commit follows the last step",
+        "`restore()` does not reach into a trainer, and no commit follows the last step: after the last gradients of a "
+        "worker have been sent, the others may end without it",
         lambda r: _possible(r) != r.events,
         {"events": _possible},
     ),

@@ -8,6 +8,7 @@ import faults
 import lightning.pytorch as pl
 import torch
 from comparing import Snapshot
+from lightning.pytorch.plugins.environments import LightningEnvironment
 from seats import Seat
 from with_torch.snapshots import flattened
 
@@ -57,8 +58,8 @@ class Model(pl.LightningModule):  # type: ignore[misc]
         """That of this rank's rows of a batch."""
         source = torch.Generator().manual_seed(1000 * self.recipe.seed + number)
         x = torch.randn(ROWS, INPUTS, generator=source, dtype=torch.float64)
-        share = ROWS // self.seat.size
-        own: torch.Tensor = self.head(torch.tanh(self.first(x[self.seat.rank * share :][:share])))
+        rows = self.seat.equal_parts(ROWS)[self.seat.rank]
+        own: torch.Tensor = self.head(torch.tanh(self.first(x[rows])))
         return (own - 1.0).square().mean()
 
     def training_step(self, batch: Any, index: int) -> torch.Tensor:
@@ -137,5 +138,6 @@ class Recorder(pl.Callback):  # type: ignore[misc]
 
 def play(recipe: Any, seat: Seat) -> List[Snapshot]:
     recorder = Recorder()
-    trainer_of(recipe, [recorder]).fit(Model(recipe, seat), *loaders(recipe))
+    alone = LightningEnvironment()  # without it, Lightning would initialize MPI to find out who has started the process
+    trainer_of(recipe, [recorder], plugins=[alone]).fit(Model(recipe, seat), *loaders(recipe))
     return recorder.snapshots

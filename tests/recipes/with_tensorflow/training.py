@@ -76,12 +76,12 @@ class Training:
     def _batches(self) -> List[Any]:
         """The step's number, and the inputs, words and targets of each call in this step."""
         recipe, source = self.recipe, np.random.default_rng([self.recipe.seed, self.step])
-        shape = (recipe.passes, self.seat.size, ROWS // self.seat.size)
+        shape, rows = (recipe.passes, ROWS), self.seat.equal_parts(ROWS)
         made = source.normal(size=(*shape, WIDTH)), source.integers(0, WORDS, shape), source.random((*shape, OUTPUTS))
         if recipe.overflow and self.step == 1:
-            made[2][:, -1] = np.inf
+            made[2][:, rows[-1]] = np.inf
         kinds = (recipe.dtype, "int32", recipe.dtype)
-        parts = [self.seat.part(recipe, self.step, rows.astype(kind)) for rows, kind in zip(made, kinds)]
+        parts = [self.seat.part(recipe, self.step, each[:, rows].astype(kind)) for each, kind in zip(made, kinds)]
         return [(np.int32(self.step), *call) for call in zip(*parts)]
 
     def _train(self, number: Any, *stacks: Any) -> Any:

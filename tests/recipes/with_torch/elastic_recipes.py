@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from elastic.recipes import with_events
+import dataclasses
+from typing import Iterable
+
+import elastic.recipes as shared
+from elastic.recipes import plan_of, with_events
 from excluding import Exclusion, default, without
 
 from with_torch import framework
 from with_torch.models import OFTEN_UNUSED
+from with_torch.recipe import ROWS, Recipe
+from with_torch.seats import OneProcess
 
 MAKES_OBJECTS = ("new", "root", "deepcopy", "pickle")
 
@@ -42,4 +48,24 @@ ELASTIC = (
 )
 
 
-FRAMEWORK = with_events(framework.FRAMEWORK, ELASTIC, more=lambda source: {"is_sampled": source.random() < 0.3})
+def suited(recipe: Recipe, size: int) -> Recipe:
+    """The recipe with the events that can happen, and without the features that some number of members excludes."""
+    recipe = shared.suited(recipe, size)  # type: ignore[assignment]
+    sizes = {len(members) for members in plan_of(recipe, size).members}
+    if any(ROWS % each for each in sizes):  # a sampler gives all workers as many rows
+        recipe = dataclasses.replace(recipe, is_sampled=False)
+    if least_rows(recipe, sizes) == 0:
+        recipe = dataclasses.replace(recipe, is_skewed=False)
+    if recipe.norm == "batch" and least_rows(recipe, sizes) == 1:  # which batch norm refuses
+        recipe = dataclasses.replace(recipe, norm="")
+    return recipe
+
+
+def least_rows(recipe: Recipe, sizes: Iterable[int]) -> int:
+    """The rows of the worker that has the fewest, of a batch of so many workers."""
+    return min(len(OneProcess(size).part(recipe, rank)) for size in sizes for rank in range(size))
+
+
+FRAMEWORK = with_events(
+    framework.FRAMEWORK, ELASTIC, more=lambda source: {"is_sampled": source.random() < 0.3}
+)._replace(suited=suited)

@@ -103,8 +103,11 @@ def _commits(base: Any) -> Any:
             self._is_due = False
 
         def on_train_start(self, trainer: Any, *_: Any) -> None:
-            """Lets commits come before the next batch is read: what follows the last, such as a validation or the end
-            of its epoch, is over then."""
+            """Keeps the state with which the training begins, for a failure before the first commit. Lets commits come
+            before the next batch is read: what follows the last, such as a validation or the end of its epoch, is over
+            then."""
+            if self._state.checkpoint is None:
+                self._state.save()
             loop = trainer.fit_loop.epoch_loop
             progress = loop.batch_progress
             is_between = progress.current.ready == progress.current.completed and not progress.is_last_batch
