@@ -35,7 +35,7 @@ CPP_FOLDERS = ["messages", "collectives", "elastic", "cuda", "actors", "bindings
 PYTHON_FOLDERS = ["bindings/python/farandole", "bindings/python/horovod"]
 GAP = "…"
 REPORTERS = {
-    *("refuse", "refuse_waiting", "end_without_peer", "raise_value_error", "raise_type_error"),
+    *("refuse", "refuse_waiting", "end_without_peer", "raise_value_error", "raise_type_error", "break_round"),
     *("InvalidArgument", "Unimplemented"),
 }
 """C++ functions whose first argument is the text of an error, or a reason that an error names."""

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -185,7 +186,7 @@ private:
   bool go_on(runner runner);
   /// This member alone has failed, so the others may wait for it: the event loop ends the process set, and with it this
   /// operation. For the thread that has made its phase `moving`.
-  void break_round(runner runner, const std::string& reason);
+  void break_round(std::string_view reason, runner runner);
   void stop_moving(phase next);
   /// Settles an operation on the fast path, which the caller has claimed.
   void end_round(error reason);

@@ -95,7 +95,7 @@ bool operation_state::try_settle(runner runner) {
   // the other members forever.
   if (runner == runner::caller && current == phase::on_fast_path && now() == current &&
       taken_slot->fast_path().damaged(taken_slot->cell(), round) && advance(current, phase::moving))
-    break_round(runner, "this member's part of shared memory was overwritten by another process");
+    break_round("this member's part of shared memory was overwritten by another process", runner);
   return settled();
 }
 
@@ -109,11 +109,11 @@ bool operation_state::settle_on_fast_path(runner runner) {
 
 // Without a set that can be ended, the operation ends at once. If there is no memory for the report, the next attempt
 // makes it.
-void operation_state::break_round(runner runner, const std::string& reason) {
+void operation_state::break_round(std::string_view reason, runner runner) {
   error problem;
   bool told = false;
   try {
-    problem = {error_kind::unknown, printable_name(name) + ": " + reason};
+    problem = {error_kind::unknown, printable_name(name) + ": " + std::string(reason)};
     const auto submissions = runner == runner::caller ? queue.lock() : nullptr;
     told = submissions && submissions->report_broken(problem);
   } catch (const std::bad_alloc&) {
@@ -166,7 +166,7 @@ bool operation_state::go_on(runner runner) {
   taken_slot->record_move_time(std::chrono::steady_clock::now() - begun);
   // If another member has given the round up, its notice is on the way.
   if (state == caller_collective::state::failed && outcome_of_round() != round_outcome::given_up) {
-    break_round(runner, collective->problem().text);
+    break_round(collective->problem().text, runner);
     return settled();
   }
   auto next = phase::claimed;
