@@ -274,8 +274,8 @@ TEST_CASE("an operation that fails on one member ends with its set, which ends f
     CHECK_THAT(operation.problem.text, Catch::StartsWith("t: local member 1"));
     CHECK(queue->take_queue().empty());
   }
-  SECTION("that has ended before") {
-    queue->end(over);
+  SECTION("that cannot be told any more") {
+    queue->close();
     CHECK(operation.try_settle());
     CHECK_THAT(operation.problem.text, Catch::StartsWith("t: local member 1"));
     CHECK(queue->take_queue().empty());

@@ -281,12 +281,11 @@ void submission_queue::enqueue_watch(operation_state& operation, bool slow) {
 }
 
 bool submission_queue::report_broken(error reason) {
-  std::lock_guard guard(mutex_);
-  if (ended_)
+  std::lock_guard guard(ring_mutex_);
+  if (!ring_)
     return false;
   queue_.push(round_broken{std::move(reason)});
-  if (ring_) // even if the queue was not empty: the last ring may have failed
-    ring_();
+  ring_(); // even if the queue was not empty: the last ring may have failed
   return true;
 }
 
@@ -306,11 +305,15 @@ void submission_queue::close() {
   std::lock_guard guard(mutex_);
   if (!ended_)
     ended_ = {error_kind::shut_down, "Farandole has been shut down; call init() again to go on"};
+  std::lock_guard ring_guard(ring_mutex_);
   ring_ = nullptr;
 }
 
 void submission_queue::enqueue(submission_message message) {
-  if (queue_.push(std::move(message)) && ring_)
+  if (!queue_.push(std::move(message)))
+    return;
+  std::lock_guard guard(ring_mutex_);
+  if (ring_)
     ring_();
 }
 

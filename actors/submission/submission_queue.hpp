@@ -63,8 +63,9 @@ public:
   void settle_from_loop(operation_state& operation);
   /// Its caller has waited on the fast path for `slow_wait`: the event loop may have to report the missing members.
   void report_slow(operation_state& operation);
-  /// An operation on the fast path has failed on this member alone: the event loop ends the set for this reason. False if
-  /// the set has ended already. Throws if there is no memory for the report: call it again.
+  /// An operation on the fast path has failed on this member alone: the event loop ends the set for this reason. False
+  /// after close(). Throws if there is no memory for the report: call it again. Does not wait for the lock, whose holder
+  /// may wait for the thread that moves the operation's bytes.
   bool report_broken(error reason);
   /// The number of operations of this name that have failed on all members, because these disagreed. While none of this
   /// name is in flight here, the number is the same on all members.
@@ -139,9 +140,11 @@ private:
   const std::size_t fast_path_limit_bytes_;
   const std::shared_ptr<event_recorder> recorder_;
   const std::shared_ptr<const nvtx_ranges> ranges_;
-  std::function<void()> ring_; ///< guarded by the mutex
 
-  std::mutex mutex_;
+  std::mutex ring_mutex_;      ///< the innermost one
+  std::function<void()> ring_; ///< null after close()
+
+  std::mutex mutex_; ///< guards what follows, but for the mailboxes and counters
   tensor_table table_;
   std::map<std::string, std::uint64_t, std::less<>> failures_; ///< by name
   std::vector<std::int32_t> devices_; ///< that this member has used in the set, in that order

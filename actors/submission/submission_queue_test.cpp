@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "messages/record/event_reader.hpp"
+#include "tests/patience.hpp"
 
 using namespace farandole;
 
@@ -278,6 +279,29 @@ TEST_CASE("an operation that is complete counts as no pending one while its call
   CHECK(pending() == std::vector<std::string>{"t"});
   moved->taken_slot->fast_path().complete(moved->taken_slot->cell(), 0); // by the other member
   CHECK(pending().empty());
+}
+
+TEST_CASE("an operation that is being withdrawn can be reported as failed by the thread that moves it",
+          "[submission_queue]") {
+  queue_of_member member;
+  member.move_to_fast_path(completion_mode::any, 2);
+  const auto moved = member.submit(completion_mode::any);
+  REQUIRE(moved->advance(phase::on_fast_path, phase::moving));
+  std::thread caller([&] { member.queue->withdraw(*moved); });
+  // The caller waits for this thread, with the lock.
+  const auto deadline = std::chrono::steady_clock::now() + testing::patience;
+  bool locked = false;
+  while (!locked && std::chrono::steady_clock::now() < deadline) {
+    std::vector<std::string> names;
+    locked = member.queue->pending_names(names) == submission_queue::attempt::busy;
+    std::this_thread::yield();
+  }
+  CHECK(locked);
+  CHECK(member.queue->report_broken({error_kind::unknown, "t: no memory"}));
+  CHECK(moved->advance(phase::moving, phase::stranded));
+  caller.join();
+  CHECK(moved->now() == phase::queued);
+  CHECK(std::holds_alternative<round_broken>(member.queue->take_queue().front()));
 }
 
 TEST_CASE("a callback may call the queue while the name of its operation is submitted again",
