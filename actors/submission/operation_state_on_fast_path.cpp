@@ -107,8 +107,8 @@ bool operation_state::settle_on_fast_path(runner runner) {
   return runner != runner::nobody && can_move() ? go_on(runner) : settled();
 }
 
-// Without a set that can be ended, the operation ends at once. If there is no memory for the report, the next attempt
-// makes it.
+// If the set or the runtime is ending already, the operation fails at once. If there is no memory for the report, the
+// next attempt makes it.
 void operation_state::break_round(std::string_view reason, runner runner) {
   error problem;
   bool told = false;

@@ -1,9 +1,10 @@
 // The submission queue: framework threads submit operations here, for the event loop or directly to the fast path.
 // The event loop takes the queued operations and announces the ids that the leader assigned.
 //
-// Framework threads share one mutex. The event loop never waits for it: it posts news (ids learnt and forgotten) on a
-// lock-free stack that the next submitter reads, and takes the queue with one exchange. Where it must access the
-// table itself (retract, end), it only tries the lock, and retries later.
+// Framework threads share one mutex for the table. The event loop never waits for it: it posts news (ids learnt and
+// forgotten) on a lock-free stack that the next submitter reads, and takes the queue with one exchange. Where it must
+// access the table itself (retract, end), it only tries the lock, and retries later. No thread waits while it holds the
+// second mutex.
 #pragma once
 
 #include <atomic>
