@@ -345,6 +345,40 @@ def test_a_pass_for_another_optimizer_may_reach_different_parameters_on_each_ran
         optimizer.let_go()
 
 
+@pytest.mark.parametrize("passes", [1, 2])
+def test_a_gradient_is_summed_once_although_others_are_dropped_after_it_has_come(passes: int, size: int) -> None:
+    """That of ``late`` comes before that of ``trunk``, which the pass for the other optimizer has reached. ``late`` has
+    just been thawed, or waits for a second pass."""
+
+    def trained(factor: float, wraps: bool) -> torch.nn.ModuleDict:
+        torch.manual_seed(5)
+        model = torch.nn.ModuleDict({key: torch.nn.Linear(3, 3) for key in ("trunk", "late", "head")})
+        model["late"].requires_grad_(passes == 2)
+        named = list(model.named_parameters())
+        parts = named[:4], named[4:]
+        optimizers: Any = [torch.optim.SGD([each for _, each in part], lr=0.01) for part in parts]
+        if wraps:
+            options = {"op": hvd.Sum, "backward_passes_per_step": passes}
+            optimizers = [hvd.DistributedOptimizer(each, part, **options) for each, part in zip(optimizers, parts)]
+        for _ in range(2):
+            for keys, part, optimizer in zip((("trunk", "late", "head"), ("trunk", "head")), parts, optimizers):
+                for _, parameter in part:
+                    parameter.grad = None
+                for _ in range(passes):
+                    x = torch.ones(1, 3)
+                    for key in keys:
+                        x = torch.tanh(model[key](x))
+                    (factor * x.sum()).backward()
+                optimizer.step()
+            model["late"].requires_grad_(True)
+        for optimizer in optimizers if wraps else ():
+            optimizer.let_go()
+        return model
+
+    for value, expected in zip(trained(1.0, True).parameters(), trained(size, False).parameters()):
+        torch.testing.assert_close(value, expected)
+
+
 def test_the_names_of_the_parameters_are_at_hand(rank: int) -> None:
     model = torch.nn.Linear(2, 1)
     optimizer: Any = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=1.0), model.named_parameters())

@@ -188,8 +188,15 @@ class GradientReductions:
         The names change then: if a rank has no such reductions, its next ones must not be taken for those that
         follow here.
         """
+        tensors = self._parameters.tensors
         try:
-            self.start_overdue()  # other ranks may have begun these
+            for due in self._gradient_accumulator.overdue():  # other ranks may have begun these
+                own = [tensors[index].grad for index in due]
+                for index in due:  # a result would be written to this rank's gradient, which this pass may have computed
+                    tensors[index].grad = None
+                self._start(due)
+                for index, gradient in zip(due, own):
+                    tensors[index].grad = gradient
             wait_for(self.in_flight)
         finally:
             self.give_up()  # Ctrl-C ends the wait, not the operations
