@@ -1,5 +1,6 @@
 #include "actors/member/process_trace.hpp"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -7,8 +8,11 @@
 #include <chrono>
 #include <cstring>
 #include <future>
+#include <system_error>
 #include <thread>
 #include <utility>
+
+#include "messages/values/descriptor.hpp"
 
 namespace farandole {
 
@@ -25,9 +29,13 @@ error name_by_rank(const std::string& folder, const written_trace& trace) {
   const auto by_rank = folder + "/rank-" + std::to_string(trace.rank);
   for (int number = 1; number < 1000; ++number) {
     const auto name = by_rank + (number == 1 ? "" : "-" + std::to_string(number)) + ".trace";
-    if (::link(path.c_str(), name.c_str()) == 0) {
-      ::unlink(path.c_str());
-      return {};
+    // The new file reserves the name; a hard link would do so too, but not on every file system.
+    if (const descriptor reserved(::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)); reserved) {
+      if (::rename(path.c_str(), name.c_str()) == 0)
+        return {};
+      const auto reason = errno;
+      ::unlink(name.c_str());
+      errno = reason;
     }
     if (errno != EEXIST)
       break;
@@ -78,7 +86,12 @@ process_trace::~process_trace() {
   if (promised.wait_for(patience_) != std::future_status::ready) {
     log_.warning("the trace of this process was not written within " + std::to_string(patience_.count()) +
                  " s");
-    std::thread([writer = std::move(writer_)] {}).detach(); // waits for the writer's thread
+    auto* const writer = writer_.release();
+    try {
+      std::thread([writer] { delete writer; }).detach(); // waits for the writer's thread
+    } catch (const std::system_error&) {
+      return; // no thread may be started: the writer remains
+    }
     return;
   }
   auto traces = promised.get();
