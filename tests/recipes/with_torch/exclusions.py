@@ -237,6 +237,11 @@ FARANDOLE = (
         {"wrapping": without("wrapping", "as_dense")},
     ),
     Exclusion(
+        "a row of zeros, as after a ReLU, does not travel densely, and SparseAdam would move it by its moments",
+        lambda r: r.optimizer == "SparseAdam" and r.body == "conv",
+        {"wrapping": without("wrapping", "as_dense")},
+    ),
+    Exclusion(
         "the state of L-BFGS is not broadcast",
         lambda r: is_lbfgs(r) and r.resume in ("root", "elastic"),
         default("resume"),
