@@ -16,6 +16,7 @@ using namespace farandole;
 using namespace farandole::testing;
 using namespace std::chrono_literals;
 using Catch::Matchers::Contains;
+using Catch::Matchers::UnorderedEquals;
 
 namespace {
 
@@ -66,6 +67,10 @@ TEST_CASE("the trace of a member has the name of its rank, and that of another p
   process.begin().reset();
   CHECK(process.warnings.empty());
   CHECK(process.files() == std::vector{rank < 0 ? process.name(".trace") : "rank-3.trace"});
+  if (rank < 0)
+    return;
+  process.begin().reset();
+  CHECK_THAT(process.files(), UnorderedEquals(std::vector<std::string>{"rank-3.trace", "rank-3-2.trace"}));
 }
 
 TEST_CASE("a full disk ends a trace with a warning, and the events until then remain") {
