@@ -30,7 +30,8 @@ error name_by_rank(const std::string& folder, const written_trace& trace) {
   for (int number = 1; number < 1000; ++number) {
     const auto name = by_rank + (number == 1 ? "" : "-" + std::to_string(number)) + ".trace";
     // The new file reserves the name; a hard link would do so too, but not on every file system.
-    if (const descriptor reserved(::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)); reserved) {
+    if (const descriptor reserved(::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+        reserved) {
       if (::rename(path.c_str(), name.c_str()) == 0)
         return {};
       const auto reason = errno;

@@ -190,9 +190,11 @@ class GradientReductions:
         """
         tensors = self._parameters.tensors
         try:
-            for due in self._gradient_accumulator.overdue():  # other ranks may have begun these
+            # Other ranks may have begun these. A result would be written to this rank's gradient, which this pass may
+            # have computed.
+            for due in self._gradient_accumulator.overdue():
                 own = [tensors[index].grad for index in due]
-                for index in due:  # a result would be written to this rank's gradient, which this pass may have computed
+                for index in due:
                     tensors[index].grad = None
                 self._start(due)
                 for index, gradient in zip(due, own):
