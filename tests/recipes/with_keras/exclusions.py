@@ -65,6 +65,11 @@ FARANDOLE = (
         lambda r: r.embedding and r.passes > 1,
         {"wrapping": lambda r: tuple({**dict.fromkeys(r.wrapping), "as_dense": None})},
     ),
+    Exclusion(
+        "when this optimizer is built it copies the weights, which the script broadcasts later without the copies",
+        lambda r: r.optimizer == "ScheduleFreeAdamW" and r.start == "variables",
+        {"start": "state"},
+    ),
     Exclusion("an elastic state begins from rank 0", lambda r: r.start == "state", default("is_from_last")),
     Exclusion("only an average is predivided", lambda r: r.op == "Sum", {"wrapping": without("wrapping", "predivide")}),
     Exclusion(

@@ -242,6 +242,11 @@ FARANDOLE = (
         {"wrapping": without("wrapping", "as_dense")},
     ),
     Exclusion(
+        "an elastic state drops gradients when it restores, also the zeros of a frozen parameter, which a step would use",
+        lambda r: r.resume == "elastic" and r.frozen and r.clear.endswith("_zeros"),
+        {"clear": "model"},
+    ),
+    Exclusion(
         "the state of L-BFGS is not broadcast",
         lambda r: is_lbfgs(r) and r.resume in ("root", "elastic"),
         default("resume"),
