@@ -316,8 +316,8 @@ void member_state::down(const caf::down_msg& down_message) {
   fail_operations();
 }
 
-// The actors that would settle the operations in flight are gone, or end. While their manager runs, it ends the process
-// sets.
+// The actors that would settle the operations in flight have ended, or are ending. While the process-set manager runs,
+// it ends the process sets.
 void member_state::fail_operations() {
   const auto global = setup_.shared->global->fail(failure_);
   const auto others = sets_ ? submission_queue::attempt::done : setup_.shared->sets.fail(failure_);

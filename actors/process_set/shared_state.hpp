@@ -84,7 +84,7 @@ public:
   std::map<std::uint32_t, std::uint64_t> submitted() const;
   std::map<std::uint32_t, std::vector<std::int32_t>> ranks() const;
 
-  /// As shared_set_state::fail(), for all sets; no set will start any more.
+  /// As shared_set_state::fail(), for all sets; no set starts afterwards.
   submission_queue::attempt fail(const error& reason);
 
   /// Joins the lanes of sets that have ended. Framework threads.

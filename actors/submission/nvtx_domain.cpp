@@ -12,7 +12,7 @@ nvtxDomainHandle_t native(void* handle) {
   return static_cast<nvtxDomainHandle_t>(handle);
 }
 
-/// NVTX's first call replaces the pointers to its functions, which another thread's call would read meanwhile.
+/// The first call of NVTX replaces its function pointers, which a call on another thread could read meanwhile.
 std::mutex opening;
 
 } // namespace

@@ -129,7 +129,7 @@ struct operation_state : operation_request, phase_word {
   enum class runner : std::uint8_t {
     nobody,
     caller,
-    end ///< the event loop, which ends the set: as `caller`, but a failure is not reported, which would block
+    end ///< the event loop, which ends the set: as `caller`, but it reports no failure to itself
   };
   /// Settles the operation if it is on the fast path and its round is complete; returns whether it is settled. With
   /// another runner, it also continues a collective that callers run, which keeps the thread busy for as long as its
@@ -141,7 +141,7 @@ struct operation_state : operation_request, phase_word {
   /// `reason`. All members reach the same result (shm_fast_path::give_up). Returns false while a thread moves its
   /// bytes; the caller then tries again.
   bool end_on_fast_path(const error& reason);
-  /// Whether it still has to be moved or to wait: it is queued, or on the fast path in a round that is not complete.
+  /// Whether it still needs the lane or other members: it is queued, or on the fast path in an incomplete round.
   bool pending() const;
   /// The part of its round that it waits for; empty if it does not wait on the fast path.
   std::optional<round_need> awaited() const;

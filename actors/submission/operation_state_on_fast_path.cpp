@@ -125,7 +125,7 @@ void operation_state::break_round(std::string_view reason, runner runner) {
     end_round(std::move(problem));
 }
 
-// The thread that moves the bytes is alone with the operation.
+// While the phase is `moving`, only the thread that moves the bytes changes it.
 void operation_state::stop_moving(phase next) {
   const auto moved_on = advance(phase::moving, next);
   assert(moved_on);

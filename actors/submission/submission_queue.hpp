@@ -1,10 +1,10 @@
 // The submission queue: framework threads submit operations here, for the event loop or directly to the fast path.
 // The event loop takes the queued operations and announces the ids that the leader assigned.
 //
-// Framework threads share one mutex for the table. The event loop never waits for it: it posts news (ids learnt and
+// Framework threads share `mutex_` for the table. The event loop never waits for it: it posts news (ids learnt and
 // forgotten) on a lock-free stack that the next submitter reads, and takes the queue with one exchange. Where it must
-// access the table itself (retract, end), it only tries the lock, and retries later. No thread waits while it holds the
-// second mutex.
+// access the table itself (retract, end), it only tries the lock, and retries later. `ring_mutex_` guards the function
+// that rings the event loop: no thread waits while it holds this mutex.
 #pragma once
 
 #include <atomic>
@@ -65,8 +65,8 @@ public:
   /// Its caller has waited on the fast path for `slow_wait`: the event loop may have to report the missing members.
   void report_slow(operation_state& operation);
   /// An operation on the fast path has failed on this member alone: the event loop ends the set for this reason. False
-  /// after close(). Throws if there is no memory for the report: call it again. Does not wait for the lock, whose holder
-  /// may wait for the thread that moves the operation's bytes.
+  /// after close(). Throws if there is no memory for the report: call it again. Does not take `mutex_`, whose
+  /// holder may wait for the thread that moves the operation's bytes.
   bool report_broken(error reason);
   /// The number of operations of this name that have failed on all members, because these disagreed. While none of this
   /// name is in flight here, the number is the same on all members.
@@ -142,10 +142,10 @@ private:
   const std::shared_ptr<event_recorder> recorder_;
   const std::shared_ptr<const nvtx_ranges> ranges_;
 
-  std::mutex ring_mutex_;      ///< the innermost one
+  std::mutex ring_mutex_;      ///< is taken last: after `mutex_`, or alone
   std::function<void()> ring_; ///< null after close()
 
-  std::mutex mutex_; ///< guards what follows, but for the mailboxes and counters
+  std::mutex mutex_; ///< guards what follows, except the mailboxes and counters
   tensor_table table_;
   std::map<std::string, std::uint64_t, std::less<>> failures_; ///< by name
   std::vector<std::int32_t> devices_; ///< that this member has used in the set, in that order

@@ -26,9 +26,9 @@ class Seat:
         self.is_last = not self.is_in_job or rank + 1 == size
 
     def equal_parts(self, count: int) -> Any:
-        """The rows of each rank, of a batch of so many, as an array (ranks, rows). An elastic job may have a number of
-        ranks that does not divide the batch. Then all ranks together have each row several times, as often as any
-        other, so that the mean over ranks remains that over the batch."""
+        """Divides a batch of ``count`` rows among the ranks: the numbers of the rows, as an array (ranks, rows). An
+        elastic job may have a number of ranks that does not divide the batch. Then the ranks together have every row
+        several times, and all rows equally often, so that the mean over the ranks remains that over the batch."""
         times = self.size // math.gcd(count, self.size)
         return np.arange(count).repeat(times).reshape(self.size, -1)
 

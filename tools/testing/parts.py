@@ -208,7 +208,7 @@ def editors(part: Part) -> None:
 
 
 def bench(part: Part) -> None:
-    """the rest of `tools/bench` on tiny inputs"""
+    """`tools/bench` training, observe, cuda with stand-in GPUs, network and launch, on tiny inputs"""
     part.command("tools/bench", "training", "--smoke", "--only", "torch")
     part.command("tools/bench", "observe", "--smoke", "--np", "2")
     if (ROOT / STAND_IN_DRIVER).exists():

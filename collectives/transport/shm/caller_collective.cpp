@@ -169,7 +169,7 @@ caller_collective::state caller_collective::advance() try {
   }
   return problem_ ? state::failed : state::given_up;
 } catch (const std::bad_alloc&) {
-  problem_ = {error_kind::unknown, "no memory"}; // so short that it is stored in place
+  problem_ = {error_kind::unknown, "no memory"}; // short enough that the string allocates nothing
   return state::failed;
 }
 

@@ -67,7 +67,7 @@ private:
     const std::uint64_t ahead = ((observed >> outcome_bits) - round) & round_mask;
     if (ahead == 0 && outcome_of(observed) != 0)
       return static_cast<round_outcome>(outcome_of(observed));
-    // If the word already belongs to a later round of this id: no round of an id follows one that was given up, so
+    // The word may already belong to a later round of this id. No round of an id follows one that was given up, so
     // this round was complete.
     return ahead != 0 && ahead <= round_mask / 2 ? std::optional(round_outcome::complete) : std::nullopt;
   }

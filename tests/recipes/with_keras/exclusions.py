@@ -26,7 +26,7 @@ KERAS = (
         default("callback", "validates", "executions"),
     ),
     Exclusion(
-        "Muon computes in float32, and steps by singular vectors, in halves also by those of rounding errors",
+        "Muon computes in float32, and steps along singular vectors, which in 16-bit types may be rounding errors",
         lambda r: r.optimizer == "Muon" and r.dtype != "float32",
         {"dtype": "float32"},
     ),
@@ -127,7 +127,7 @@ KERAS2 = (
     Exclusion("legacy optimizers average no weights", lambda r: r.optimizer.startswith("legacy"), default("average")),
     Exclusion("this optimizer takes no schedule", lambda r: r.optimizer == "legacy.Nadam", default("schedule")),
     Exclusion(
-        "a distributed legacy optimizer has state for all variables, one in one process for those with gradients",
+        "a distributed legacy optimizer has state for all variables, a plain one only for those with gradients",
         lambda r: r.optimizer.startswith("legacy") and "unused" in r.extras,
         {"is_built": True, "resume": lambda r: "" if r.resume == "loaded" else r.resume},
     ),

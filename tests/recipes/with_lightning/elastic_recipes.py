@@ -45,9 +45,9 @@ def _can_happen(recipe: Recipe, event: Event) -> bool:
 
 
 SURVIVED_AT_LAST = ("pass", "reset", "sync")
-"""The points of the last step after which the other workers need the one that fails."""
+"""If a worker fails at one of these points of the last step, the other workers still need it."""
 IN_FIRST_PASS = ("backward", "passed")
-"""Others that a further pass follows, for which they need it, too."""
+"""The same holds at these points if another pass follows in the step."""
 
 ELASTIC = (
     Exclusion(

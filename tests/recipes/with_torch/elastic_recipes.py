@@ -52,7 +52,7 @@ def suited(recipe: Recipe, size: int) -> Recipe:
     """The recipe with the events that can happen, and without the features that some number of members excludes."""
     recipe = shared.suited(recipe, size)  # type: ignore[assignment]
     sizes = {len(members) for members in plan_of(recipe, size).members}
-    if any(ROWS % each for each in sizes):  # a sampler gives all workers as many rows
+    if any(ROWS % each for each in sizes):  # a sampler gives all workers equally many rows
         recipe = dataclasses.replace(recipe, is_sampled=False)
     if least_rows(recipe, sizes) == 0:
         recipe = dataclasses.replace(recipe, is_skewed=False)
@@ -62,7 +62,7 @@ def suited(recipe: Recipe, size: int) -> Recipe:
 
 
 def least_rows(recipe: Recipe, sizes: Iterable[int]) -> int:
-    """The rows of the worker that has the fewest, of a batch of so many workers."""
+    """The fewest rows of a batch that a worker has in jobs of these sizes."""
     return min(len(OneProcess(size).part(recipe, rank)) for size in sizes for rank in range(size))
 
 

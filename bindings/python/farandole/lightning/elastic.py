@@ -103,9 +103,9 @@ def _commits(base: Any) -> Any:
             self._is_due = False
 
         def on_train_start(self, trainer: Any, *_: Any) -> None:
-            """Keeps the state with which the training begins, for a failure before the first commit. Lets commits come
-            before the next batch is read: what follows the last, such as a validation or the end of its epoch, is over
-            then."""
+            """Keeps the state with which the training begins, for a failure before the first commit. Makes commits
+            happen just before the next batch is read: by then, all that follows the last batch is over, such as a
+            validation or the end of its epoch."""
             if self._state.checkpoint is None:
                 self._state.save()
             loop = trainer.fit_loop.epoch_loop
