@@ -94,6 +94,16 @@ def test_workers_whose_number_does_not_divide_a_batch_train_like_one_process() -
 
 @slow
 @needs_launcher
+@pytest.mark.parametrize(
+    "size, events", [(3, "raise.2.0.sync,removed.3.2,join.4"), (2, "join.1,removed.2.0,join.3,kill.4.2.sync")]
+)
+def test_failures_in_a_sync_happen_where_the_plan_has_them(size: int, events: str) -> None:
+    with ElasticJob(size, NAME) as job:
+        assert job.play(f"steps=6 events={events}") == ""
+
+
+@slow
+@needs_launcher
 def test_a_fault_in_an_elastic_job_is_found() -> None:
     with ElasticJob(2, NAME) as job:
         found = job.play("fault=all_differ events=kill.2.0.pass")
@@ -182,7 +192,34 @@ def test_events_that_cannot_happen_are_left_out() -> None:
     assert plan.words == ("kill.0.0.pass", "join.2", "raise.3.2.step")
     assert plan.members == [{0, 1}, {1}, {1, 2}, {1}] and plan.workers == 3
     assert Plan(2, 5, ["kill.4.0.commit"], uncommitted=["4"]).words == ()
-    assert Plan(2, 5, ["fail.1.0.sync", "kill.3.1.pass"], []).words == ("fail.1.0.sync", "kill.3.1.pass")
+    assert Plan(2, 5, ["fail.1.0.sync", "kill.3.1.pass"], []).words == ("kill.3.1.pass", "fail.1.0.sync")
+
+
+@pytest.mark.parametrize(
+    "size, words, expected, members",
+    [
+        # A departure has a reset, but no sync.
+        (3, "raise.2.0.sync,removed.3.2,join.4", "removed.3.2,join.4,raise.2.0.sync", "012 01 013 13"),
+        (3, "raise.2.0.reset,removed.3.2,join.4", "removed.3.2,raise.2.0.reset,join.4", "012 01 1 13"),
+        # Nor has `restore`. Worker 0 leaves before it could fail.
+        (3, "raise.2.0.sync,restore.3,removed.4.0,join.5", "restore.3,removed.4.0,join.5", "012 12 123"),
+        # A failure in a reset leads to a sync, in which another worker fails.
+        (3, "fail.1.0.sync,kill.2.1.reset,removed.4.2", "removed.4.2,kill.2.1.reset,fail.1.0.sync", "012 01 0"),
+        # It is not due for sure if it is of the step of its cause.
+        (3, "kill.3.0.sync,kill.3.1.pass,join.5", "kill.3.1.pass,join.5", "012 02 023"),
+        # A worker that joins fails in its first sync.
+        (2, "join.1,removed.2.0,join.3,kill.4.2.sync", "join.1,kill.4.2.sync,removed.2.0,join.3", "01 012 01 1 13"),
+        # Worker 2 alone would have nothing to go on with.
+        (2, "raise.2.0.sync,removed.3.1,join.4", "removed.3.1,join.4", "01 0 02"),
+    ],
+)
+def test_failures_in_a_reset_or_sync_come_after_the_change_that_leads_to_it(
+    size: int, words: str, expected: str, members: str
+) -> None:
+    plan = Plan(size, 6, words.split(","), [])
+    assert ",".join(plan.words) == expected
+    assert plan.members == [{*map(int, each)} for each in members.split()]
+    assert Plan(size, 6, plan.words, []).words == plan.words
 
 
 @pytest.mark.parametrize("size", range(1, 9))

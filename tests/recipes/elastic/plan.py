@@ -6,7 +6,7 @@ are there from the start from 0 on, and then those that join.
 
 from __future__ import annotations
 
-from typing import Iterable, List, NamedTuple, Sequence, Set, Tuple
+from typing import Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 FAILURES = ("kill", "raise", "fail")
 """A worker kills itself, or its script raises an error and ends, or raises `HorovodInternalError` and goes on. All
@@ -15,7 +15,11 @@ DEPARTURES = ("sigterm", "removed")
 """After a commit a worker leaves: it gets SIGTERM, or the discovery script does not print its host any more."""
 POINTS = ("pass", "backward", "passed", "step", "commit", "reset", "sync")
 """Where a worker fails: before a pass, in its backward pass, after it; after the step; in a commit, when the state is
-saved; in a reset callback or in `sync` after members have changed."""
+saved; in a reset callback or in `sync`, the next time that members have changed (for a worker that joins: in its first
+`sync`)."""
+
+FOLLOWING = {"restore": (), "sigterm": ("reset",), "removed": ("reset",)}
+"""What follows an event; all others have a reset and a sync. After a departure the state is the same everywhere."""
 
 HOST = "127.0.0.1"
 """The begin of a host's name, which the number of its only worker follows. All are this machine."""
@@ -52,7 +56,8 @@ def parse(word: str) -> Event:
 
 
 class Plan:
-    """The events of a job that begins with this many workers. Those that cannot happen are left out.
+    """The events of a job that begins with this many workers, in the order in which they happen. Those that cannot
+    happen are left out.
 
     :param uncommitted: the steps after which workers do not commit
     """
@@ -60,7 +65,7 @@ class Plan:
     def __init__(self, size: int, steps: int, words: Iterable[str], uncommitted: Iterable[str]) -> None:
         self.size = size
         self.is_committed = [str(step) not in uncommitted for step in range(steps)]
-        wanted = sorted((each for each in map(parse, words) if each.step < steps), key=lambda each: each.step)
+        wanted = [each for each in dict.fromkeys(map(parse, words)) if each.step < steps]
         self.events: List[Event] = []
         while wanted != self.events:
             self.events, wanted = wanted, self._possible(wanted)
@@ -83,11 +88,27 @@ class Plan:
         return [each for each in self.events if each.worker == worker and each.kind in kinds]
 
     def _possible(self, wanted: Sequence[Event]) -> List[Event]:
+        """Those that can happen, in the order in which they do."""
         chosen: List[Event] = []
-        for event in wanted:
-            if self._can_happen(event, chosen) and self._is_reached(event, wanted):
+        waiting = [each for each in wanted if self._fails_as_it_joins(each)]
+        for event in sorted(wanted, key=lambda each: (each.step, not self._waits(each))):
+            if self._fails_as_it_joins(event):
+                continue
+            if self._waits(event):
+                waiting += [event] if event.worker in self._members(chosen)[-1] else []
+            elif self._can_happen(event, chosen):
                 chosen.append(event)
+                self._fail_after(event, waiting, chosen)
         return chosen
+
+    def _fails_as_it_joins(self, event: Event) -> bool:
+        """A worker that joins fails in its first sync, at whatever step that is."""
+        return event.point == "sync" and event.worker >= self.size
+
+    def _waits(self, event: Event) -> bool:
+        """Whether the failure happens when the next change of members leads to a reset or a sync. All workers have a
+        sync at the start."""
+        return event.point == "reset" or (event.point == "sync" and event.step > 0)
 
     def _can_happen(self, event: Event, earlier: Sequence[Event]) -> bool:
         if event.point == "commit" and not self.is_committed[event.step]:
@@ -96,23 +117,28 @@ class Plan:
         if event.kind != "restore" and any(each.step == event.step and each.kind != "restore" for each in earlier):
             return False
         if event.kind in ("join", "restore"):
-            return event not in earlier
+            return True
         present = self._members(earlier)[-1]
         return event.worker in present and (event.kind == "fail" or len(present) > 1)
 
-    def _is_reached(self, event: Event, wanted: Sequence[Event]) -> bool:
-        """Whether there is a reset or a sync in which the worker fails. One that joins fails in its first sync."""
-        if event.point not in ("reset", "sync"):
-            return True
-        if event.point == "sync" and (event.step == 0 or event.worker >= self.size):
-            return True
-        others = [each for each in wanted if each.worker != event.worker and each.step >= event.step]
-        return any(
-            (each.is_failure and each.point not in ("reset", "sync"))
-            or each.kind == "join"
-            or (event.point == "reset" and each.kind in DEPARTURES)
-            for each in others
-        )
+    def _fail_after(self, cause: Event, waiting: List[Event], chosen: List[Event]) -> None:
+        """Adds the waiting failures in the reset and the sync that follow `cause`, the newest event. Each leads to
+        another reset and sync. At least one of the workers that have the state must survive."""
+        points = FOLLOWING.get(cause.kind, ("reset", "sync"))
+        have_trained = self._members(chosen[:-1])[-1]
+        waiting.sort(key=lambda each: POINTS.index(each.point))
+        while event := self._next_of(waiting, points, self._members(chosen)[-1]):
+            waiting.remove(event)
+            # A worker may still be in the step before, so that a failure of the same step is not due yet.
+            is_due = event.step < cause.step or self._fails_as_it_joins(event)
+            survivors = (self._members(chosen)[-1] & have_trained) - {event.worker}
+            if is_due and (survivors or event.kind == "fail"):
+                chosen.append(event)
+                points = ("reset", "sync")
+
+    @staticmethod
+    def _next_of(waiting: Sequence[Event], points: Sequence[str], present: Set[int]) -> Optional[Event]:
+        return next((each for each in waiting if each.point in points and each.worker in present), None)
 
     def _members(self, events: Sequence[Event]) -> List[Set[int]]:
         members = [set(range(self.size))]

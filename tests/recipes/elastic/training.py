@@ -13,6 +13,9 @@ from recipe import Recipe
 
 from elastic.plan import FAILURES, Event, Plan
 
+JOINING = -1
+"""The step of a worker that has not played any yet, as it joins."""
+
 
 class Observer(Protocol):
     """The player, to which a worker reports."""
@@ -66,7 +69,7 @@ class ElasticTraining:
         self.happened: Set[Event] = set()
         self.generation = 0
         self.current = 0
-        """The step that is played."""
+        """The step that is played, or `JOINING`."""
 
     def make_state(self) -> Any:
         """The elastic state, of a class that derives from `FailingState`. Its `step` is the next one."""
@@ -93,7 +96,7 @@ class ElasticTraining:
         state.training = self
         state.register_reset_callbacks([lambda: self.reach("reset"), self.seat.find])
         if self.worker >= self.plan.size:
-            self.current = self.recipe.steps  # it joins, and may fail in its first sync
+            self.current = JOINING
         self.hvd.elastic.run(self.play_from)(state)
 
     def meet(self) -> None:
@@ -152,7 +155,11 @@ class ElasticTraining:
         """The events that have to happen now to this worker. A step may be reached late: it is not repeated if others
         have committed it."""
         events = (each for each in self.plan.events if each.kind in kinds and each not in self.happened)
-        return [each for each in events if each.step <= self.current and each.worker in (-1, self.worker)]
+        return [each for each in events if self.has_come(each) and each.worker in (-1, self.worker)]
+
+    def has_come(self, event: Event) -> bool:
+        """Whether its step is reached. A worker that joins fails in its first sync, whatever the step is."""
+        return event.step <= self.current or (self.current == JOINING and event.point == "sync")
 
     def is_due(self, point: str) -> bool:
         """Whether this worker has to fail at this point."""
