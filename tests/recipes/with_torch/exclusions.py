@@ -242,7 +242,7 @@ FARANDOLE = (
         {"wrapping": without("wrapping", "as_dense")},
     ),
     Exclusion(
-        "an elastic state drops gradients when it restores, also the zeros of a frozen parameter, which a step would use",
+        "an elastic state drops gradients when it restores, also the zeros of a frozen parameter that steps use",
         lambda r: r.resume == "elastic" and r.frozen and r.clear.endswith("_zeros"),
         {"clear": "model"},
     ),
