@@ -24,6 +24,8 @@ class Tensor(NamedTuple):
 ROUNDINGS = {"bfloat16": 2.0**-6, "float16": 2.0**-9}
 """Two units in the last place of short types, for numbers of 1 to 2: a difference that a weight may have, however short
 its way was, and a gradient, however small a difference of its terms it is."""
+DIVERGED = 1e6
+"""A weight that is larger belongs to a training that diverges, and with it each rounding error."""
 Snapshot = Dict[str, Any]
 """Values by name: those of class `Tensor`, and plain ones."""
 
@@ -67,7 +69,7 @@ def _bytes(value: Any) -> bytes:
 def differences(rules: Rules, recipe: Recipe, found: Snapshot, expected: Snapshot) -> List[str]:
     """Describes the values that differ from those of one process."""
     lines = []
-    differs = bool(rules.differs_from_one_process(recipe))
+    differs = bool(rules.differs_from_one_process(recipe)) or _has_diverged(expected)
     tolerance = rules.tolerance(recipe)
     for key in {**expected, **found}:
         if differs and not rules.is_compared_always(recipe, key):
@@ -84,6 +86,11 @@ def differences(rules: Rules, recipe: Recipe, found: Snapshot, expected: Snapsho
         elif type(found[key]) is not type(expected[key]) or found[key] != expected[key]:
             lines.append(f"{key}: {found[key]} instead of {expected[key]}")
     return lines
+
+
+def _has_diverged(expected: Snapshot) -> bool:
+    weights = [each.array for each in expected.values() if isinstance(each, Tensor) and np.ndim(each.start)]
+    return any(float(np.abs(each).max(initial=0.0)) > DIVERGED for each in weights)
 
 
 def _difference(key: str, found: Tensor, expected: Tensor, tolerance: Tuple[float, float]) -> List[str]:

@@ -40,6 +40,11 @@ KERAS = (
         lambda r: r.body == "attention" and r.optimizer.rpartition(".")[2] in DIVIDES_BY_SIZE,
         {"body": "deep"},
     ),
+    Exclusion(
+        "a centered RMSprop of Keras 3 mixes up the rows of slices, also in one process",
+        lambda r: r.embedding and r.optimizer == "RMSprop",
+        {"options": without("options", "centered")},
+    ),
     Exclusion("a callback sets the rate of one optimizer", lambda r: r.second, default("callback")),
     Exclusion(
         "a norm over all gradients needs one type",

@@ -72,6 +72,11 @@ EXCLUSIONS = (
         lambda r: r.scaler == "fixed" and r.optimizer in OF_KERAS.split(),
         default("embedding"),
     ),
+    Exclusion(
+        "a centered RMSprop of Keras 3 mixes up the rows of slices, also in one process",
+        lambda r: r.embedding and r.optimizer == "RMSprop",
+        {"options": without("options", "centered")},
+    ),
     Exclusion("only a scale that changes skips a step", lambda r: r.scaler in ("", "fixed"), default("overflow")),
     Exclusion(
         "a scaler around the distributed optimizer counts batches",

@@ -119,6 +119,6 @@ def tolerance(recipe: Recipe) -> Tuple[float, float]:
         return 0.05, 0.1
     if recipe.optimizer == "Adafactor":  # it divides a gradient by its size, even one that is only a rounding error
         return 1e-3, 0.1
-    # L-BFGS divides by differences of gradients, which are rounding errors where both are clipped.
-    is_coarse = recipe.dtype == "float32" or (recipe.optimizer == "LBFGS" and recipe.clip)
+    # L-BFGS divides by differences of gradients, which may be as small as rounding errors.
+    is_coarse = recipe.dtype == "float32" or recipe.optimizer == "LBFGS"
     return 1e-3 if is_coarse else 1e-6, 0.1
