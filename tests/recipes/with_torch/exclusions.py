@@ -242,8 +242,8 @@ FARANDOLE = (
         {"wrapping": without("wrapping", "as_dense")},
     ),
     Exclusion(
-        "an elastic state drops gradients when it restores, also the zeros of a frozen parameter that steps use",
-        lambda r: r.resume == "elastic" and r.frozen and r.clear.endswith("_zeros"),
+        "an elastic state drops gradients when it restores, also the zeros of a parameter that a step does not use",
+        lambda r: r.resume == "elastic" and r.clear.endswith("_zeros") and (r.frozen or {*OFTEN_UNUSED} & {*r.extras}),
         {"clear": "model"},
     ),
     Exclusion(
