@@ -379,6 +379,24 @@ def test_a_gradient_is_summed_once_although_others_are_dropped_after_it_has_come
         torch.testing.assert_close(value, expected)
 
 
+@several_ranks
+def test_a_gradient_that_was_cleared_while_it_was_reduced_stays_cleared(rank: int) -> None:
+    table, head = torch.nn.Embedding(2, 1, sparse=True), torch.nn.Linear(1, 1, bias=False)
+    optimizers: List[Any] = [
+        hvd.DistributedOptimizer(torch.optim.SGD(each.parameters(), lr=1.0), [(key, each.weight)])
+        for key, each in (("table", table), ("head", head))
+    ]
+    before = table.weight.detach().clone()
+    head(table(torch.tensor([rank % 2]))).sum().backward()
+    optimizers[1].step()
+    table.zero_grad()
+    optimizers[0].step()  # after no pass of its own
+    assert table.weight.grad is None
+    assert torch.equal(table.weight, before)
+    for optimizer in optimizers:
+        optimizer.let_go()
+
+
 def test_the_names_of_the_parameters_are_at_hand(rank: int) -> None:
     model = torch.nn.Linear(2, 1)
     optimizer: Any = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=1.0), model.named_parameters())

@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from with_torch.training import Training
 
 
+LEFT_OUT = ("differentiable", "al", "ro")
+"""Of the state: PyTorch adds the first to groups that are made after a state was loaded; the others L-BFGS computes by
+dividing by small differences."""
+
+
 def take(training: Training) -> Snapshot:
     """The state of all that a step may change."""
     values: Dict[str, Any] = {"loss": training.loss, "calls": dict(training.calls)}
@@ -65,8 +70,8 @@ def _dense(gradient: Any) -> Any:
 def flattened(key: str, value: Any) -> Iterator[Tuple[str, Any]]:
     if isinstance(value, dict):
         for name, each in value.items():
-            if name == "differentiable":
-                continue  # PyTorch adds it to groups that are made after a state was loaded
+            if name in LEFT_OUT:
+                continue
             yield from flattened(f"{key}.{name}" if key else str(name), each)
     elif isinstance(value, (list, tuple)):
         for index, each in enumerate(value):

@@ -218,9 +218,13 @@ class GradientReductions:
         except BaseException:
             self.in_flight = in_flight  # Ctrl-C ends the wait, not the operations
             raise
+        sent = zip(self._parameters.tensors, map(self.sent.get, self._parameters.names))
+        cleared = [parameter for parameter, gradient in sent if parameter.grad is None and gradient is not None]
         with torch.no_grad():
             for transfer in in_flight:
                 transfer.put_back(transfer.call.finish())
+        for parameter in cleared:  # after a pass for another optimizer: the result may be another tensor
+            parameter.grad = None
         self.sent.clear()
         self._settle()
 
