@@ -71,7 +71,7 @@ EXCLUSIONS = (
     ),
     Exclusion(
         "steps by signs, singular vectors or differences of gradients are, in bfloat16, also those by rounding errors",
-        lambda r: r.optimizer in ("rprop", "muon", "lbfgs"),
+        lambda r: r.optimizer in ("rprop", "lion", "muon", "lbfgs"),
         {"dtype": lambda r: r.dtype.replace("bfloat16", "float32")},
     ),
     Exclusion("these have one rate", lambda r: r.optimizer in ONE_RATE, default("schedule", "injected")),
