@@ -74,9 +74,10 @@ def test_breakpoint_works_in_a_worker_on_another_host(
 ) -> None:
     command = python(hosts.shared, DEBUGGED)
     job = launch("-np", "2", "-H", "a:1,b:1", "--stdin", "1", *command, shell=keyboard.redirection)
-    job.read_until(r"^\[1\]<stdout>:\(Pdb\) $")
+    # What a debugger asks is written at once, so a line of the other rank may follow it before the answer does.
+    job.read_until(r"^\[1\]<stdout>:\(Pdb\) ")
     keyboard.type("p value + 1\n")
-    job.read_until(r"\(Pdb\) 42$")
+    job.read_until(r"(?:\(Pdb\) |^)42$")
     keyboard.type("value = 7\n")
     keyboard.type("continue\n")
     job.read_matches(r"\(Pdb\) ", 4)  # the debugger has stopped again
@@ -84,7 +85,7 @@ def test_breakpoint_works_in_a_worker_on_another_host(
     keyboard.close()  # to a debugger, the end of the input is the end of the program
     assert exit_code(job) == 1, job.text
     assert "bdb.BdbQuit" in job.text, job.text
-    assert lines_of(job, 0) == ["went on with 41"] * 2, job.text
+    assert job.text.count("[0]<stdout>:went on with 41\n") == 2, job.text
 
 
 @pytest.mark.parametrize("rank", RANKS)
